@@ -1,0 +1,82 @@
+// Package guestcluster names the API group and the labels, annotations,
+// finalizers and Secret keys that the controller, the steps and the YAML share.
+package guestcluster
+
+// GroupName is the API group of every Guestcluster kind.
+const GroupName = "guestcluster.opdev.io"
+
+// Namespaces of the installation.
+const (
+	// SystemNamespace holds the controller and the provisioning Pipelines and Tasks.
+	SystemNamespace = "guestcluster-system"
+	// BundleNamespace holds golden volumes, boot keys and prepare-bundle runs.
+	BundleNamespace = "guestcluster-bundles"
+)
+
+// Labels. A label alone never proves ownership: the owner UID does.
+const (
+	// EnabledLabel on a namespace opts it in to instances; its value must be "true".
+	EnabledLabel = GroupName + "/enabled"
+	// PoolLabel carries the pool's name on instances and what they own.
+	PoolLabel = GroupName + "/pool"
+	// InstanceLabel carries the instance's name on its children.
+	InstanceLabel = GroupName + "/instance"
+	// InstanceUIDLabel carries the instance's UID on its children.
+	InstanceUIDLabel = GroupName + "/instance-uid"
+	// EndpointLabel carries the instance's UID on the one pod that serves the
+	// guest API on port 6443: the instance's Service selects it.
+	EndpointLabel = GroupName + "/endpoint"
+	// AttemptLabel carries the attempt number, from 0, on provisioning runs.
+	AttemptLabel = GroupName + "/attempt"
+	// LeaseLabel carries the lease's name on its access Secret.
+	LeaseLabel = GroupName + "/lease"
+	// ManagedByLabel is the well-known label, with value ManagedBy on all children.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of ManagedByLabel.
+	ManagedBy = "guestcluster"
+)
+
+// Annotations.
+const (
+	// TemplateHashAnnotation on an instance is the hash of the pool template it was made from.
+	TemplateHashAnnotation = GroupName + "/template-hash"
+	// StepRoleAnnotation on a Pipeline names the ClusterRole that the
+	// controller binds to the instance's ServiceAccount in its namespace.
+	StepRoleAnnotation = GroupName + "/step-cluster-role"
+)
+
+// Finalizers, one for each kind.
+const (
+	PoolFinalizer     = "clusterpools." + GroupName
+	InstanceFinalizer = "clusterinstances." + GroupName
+	LeaseFinalizer    = "clusterleases." + GroupName
+)
+
+// Keys of the Secrets <instance>-kubeconfig and <lease>-access.
+const (
+	// KubeconfigKey holds a kubeconfig whose server is the external endpoint.
+	KubeconfigKey = "kubeconfig"
+	// OCPVersionKey holds the version that the guest reports, without a leading v.
+	OCPVersionKey = "ocpVersion"
+	// RunUIDKey holds the UID of the PipelineRun that wrote the Secret.
+	RunUIDKey = "runUID"
+	// VMIUIDKey holds the UID of the VirtualMachineInstance behind the guest (crc).
+	VMIUIDKey = "vmiUID"
+	// SSHHostKeyKey holds the pinned SSH host key in authorized_keys format (crc).
+	SSHHostKeyKey = "sshHostKey"
+	// KubeadminPasswordKey holds the optional password of user kubeadmin.
+	KubeadminPasswordKey = "kubeadmin-password"
+)
+
+// Keys of the immutable Secret <instance>-identity. All values but the SSH
+// keys (OpenSSH formats) are PEM.
+const (
+	SSHPrivateKeyKey = "ssh-privatekey"
+	SSHPublicKeyKey  = "ssh-publickey"
+	AdminCAKey       = "admin-ca.crt"
+	AdminCertKey     = "admin.crt"
+	AdminKeyKey      = "admin.key"
+	ServingCAKey     = "serving-ca.crt"
+	ServingCertKey   = "serving.crt"
+	ServingKeyKey    = "serving.key"
+)

@@ -1,0 +1,59 @@
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"knative.dev/pkg/kmeta"
+)
+
+// readableNameLength bounds the part of the instance's name in derived names,
+// so that gc-<part>-<hash> plus a suffix is a DNS label.
+const readableNameLength = 30
+
+// DerivedName is the name of the instance's Service, Route, ServiceAccount,
+// Role and RoleBindings, and the first label of its hostname. It hashes
+// namespace, name and UID: a slot's next instance shares nothing with the last.
+func (i *ClusterInstance) DerivedName() string {
+	sum := sha256.Sum256([]byte(i.Namespace + "/" + i.Name + "/" + string(i.UID)))
+	part := strings.ReplaceAll(i.Name, ".", "-")
+	if len(part) > readableNameLength {
+		part = part[:readableNameLength]
+	}
+	return fmt.Sprintf("gc-%s-%s", strings.TrimRight(part, "-"), hex.EncodeToString(sum[:5]))
+}
+
+// Hostname is the external host of the guest API below an ingress domain.
+func (i *ClusterInstance) Hostname(domain string) string {
+	return i.DerivedName() + "." + domain
+}
+
+// RunName is the deterministic name of the provisioning run of an attempt.
+func (i *ClusterInstance) RunName(attempt int32) string {
+	return fmt.Sprintf("%s-provision-%d", i.DerivedName(), attempt)
+}
+
+// IdentitySecretName is the name of the immutable Secret with keys and certificates.
+func (i *ClusterInstance) IdentitySecretName() string {
+	return kmeta.ChildName(i.Name, "-identity")
+}
+
+// KubeconfigSecretName is the name of the Secret that the provisioning run fills.
+func (i *ClusterInstance) KubeconfigSecretName() string {
+	return kmeta.ChildName(i.Name, "-kubeconfig")
+}
+
+// InstanceName is the name of the instance in a slot of a pool.
+func InstanceName(pool string, slot int32) string {
+	return fmt.Sprintf("%s-%d", pool, slot)
+}
+
+// PipelineName is the name of the provisioning Pipeline of a topology.
+func PipelineName(kind ClusterType, p *Provisioning) string {
+	if p != nil && p.Pipeline != "" {
+		return p.Pipeline
+	}
+	return "provision-" + string(kind)
+}
