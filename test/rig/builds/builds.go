@@ -110,7 +110,7 @@ func (b Builder) key(p Program) (string, error) {
 }
 
 func (b Builder) moduleDir(p Program) string {
-	return filepath.Join(b.Root, "test", "rig", "third_party", p.Module)
+	return filepath.Join(b.Root, "test", "rig", p.Module)
 }
 
 func (b Builder) log(format string, args ...any) {

@@ -8,7 +8,9 @@ const componentVersion = "k8s.io/component-base/version."
 
 // Program is one binary and how it is compiled.
 type Program struct {
-	Name    string
+	Name string
+	// Module is the directory to compile in, below test/rig. Its files are
+	// part of the cache key.
 	Module  string
 	Package string
 	Flags   []string
@@ -20,7 +22,7 @@ type Program struct {
 // Kube is the binary that holds the Kubernetes programs. Knative refuses a
 // server without a version, hence the linker flags.
 var Kube = Program{
-	Name: "kube", Module: "kube", Package: ".",
+	Name: "kube", Module: "third_party/kube", Package: ".",
 	Flags: []string{"-ldflags=-s -w" +
 		" -X " + componentVersion + "gitVersion=" + KubeVersion +
 		" -X " + componentVersion + "gitMajor=1" +
@@ -30,30 +32,32 @@ var Kube = Program{
 }
 
 // Etcd is the etcd server.
-var Etcd = Program{Name: "etcd", Module: "etcd", Package: ".", Flags: []string{"-ldflags=-s -w"}}
+var Etcd = Program{Name: "etcd", Module: "third_party/etcd", Package: ".", Flags: []string{"-ldflags=-s -w"}}
 
 // CoreDNS is the DNS server with the plugins that the rig uses.
-var CoreDNS = Program{Name: "coredns", Module: "coredns", Package: ".", Flags: []string{"-ldflags=-s -w"}}
+var CoreDNS = Program{Name: "coredns", Module: "third_party/coredns", Package: ".", Flags: []string{"-ldflags=-s -w"}}
 
 // Ko builds and publishes the images of the product and of Tekton.
-var Ko = Program{Name: "ko", Module: "ko", Package: "github.com/google/ko", Flags: []string{"-ldflags=-s -w"}}
+var Ko = Program{Name: "ko", Module: "third_party/ko", Package: "github.com/google/ko", Flags: []string{"-ldflags=-s -w"}}
 
-// Containerd, Shim and Ctr are the container runtime.
+// Containerd and Shim are the container runtime.
 var (
 	Containerd = containerd("containerd")
 	Shim       = containerd("containerd-shim-runc-v2")
-	Ctr        = containerd("ctr")
 )
+
+// Pause is the program of every pod's sandbox.
+var Pause = Program{Name: "pause", Module: "cmd/pause", Package: ".", Flags: []string{"-ldflags=-s -w"}}
 
 // Runc starts containers. Every pod needs its seccomp support, and that is C.
 var Runc = Program{
-	Name: "runc", Module: "node", Package: "github.com/opencontainers/runc",
+	Name: "runc", Module: "third_party/node", Package: "github.com/opencontainers/runc",
 	Flags: []string{"-tags=seccomp", "-ldflags=-s -w"}, Cgo: true,
 }
 
 func containerd(name string) Program {
 	return Program{
-		Name: name, Module: "node", Package: "github.com/containerd/containerd/v2/cmd/" + name,
+		Name: name, Module: "third_party/node", Package: "github.com/containerd/containerd/v2/cmd/" + name,
 		Flags: []string{"-tags=no_btrfs,no_devmapper,no_zfs", "-ldflags=-s -w"},
 	}
 }

@@ -51,7 +51,6 @@ func (p Plan) APIServerArgs() []string {
 		"--service-cluster-ip-range=" + ServiceRange,
 		"--authorization-mode=Node,RBAC", "--allow-privileged",
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement,NodeRestriction",
-		"--runtime-config=admissionregistration.k8s.io/v1beta1=true",
 		"--client-ca-file=" + p.pki("ca.crt"),
 		"--tls-cert-file=" + p.pki("apiserver.crt"), "--tls-private-key-file=" + p.pki("apiserver.key"),
 		"--service-account-issuer=https://kubernetes.default.svc",

@@ -23,6 +23,7 @@ func clients(node string) map[string]pki.Subject {
 		"controllers":    {User: "system:kube-controller-manager"},
 		"scheduler":      {User: "system:kube-scheduler"},
 		"proxy":          {User: "system:kube-proxy"},
+		"dns":            {User: "rig-dns", Groups: []string{"system:masters"}},
 		"node":           {User: "system:node:" + node, Groups: []string{"system:nodes"}},
 	}
 }

@@ -1,0 +1,3 @@
+// Command pause holds the namespaces of a pod open. It is small because every
+// pod runs one.
+package main
