@@ -1,0 +1,172 @@
+package runs
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster"
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+)
+
+// Params that the controller fills when the Pipeline declares them.
+const (
+	ParamInstance         = "instance"
+	ParamNamespace        = "namespace"
+	ParamInstanceUID      = "instance-uid"
+	ParamAPIHost          = "api-host"
+	ParamKubeconfigSecret = "kubeconfig-secret"
+	ParamIdentitySecret   = "identity-secret"
+	ParamService          = "service"
+	ParamOCPVersion       = "ocp-version"
+)
+
+// Results that every provisioning Pipeline declares.
+const (
+	ResultAPIEndpoint = "api-endpoint"
+	ResultOCPVersion  = "ocp-version"
+	// ResultFailure is the optional result of a Task in which a failing step says why.
+	ResultFailure = "failure"
+)
+
+const defaultTimeout = time.Hour
+
+var (
+	requiredParams  = []string{ParamInstance, ParamNamespace}
+	requiredResults = []string{ResultAPIEndpoint, ResultOCPVersion}
+	filledParams    = []string{ParamInstance, ParamNamespace, ParamInstanceUID, ParamAPIHost,
+		ParamKubeconfigSecret, ParamIdentitySecret, ParamService, ParamOCPVersion}
+)
+
+// InvalidError says what is wrong with a Pipeline and what to do about it.
+type InvalidError struct {
+	// Pipeline is the name of the Pipeline.
+	Pipeline string
+	// Problem is the first thing that breaks the contract.
+	Problem string
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("Pipeline %q: %s", e.Pipeline, e.Problem)
+}
+
+// Input is everything a run is built from.
+type Input struct {
+	// Instance is the owner; its status.apiEndpoint is assigned.
+	Instance *v1alpha1.ClusterInstance
+	// Pipeline and the Tasks it refers to, by name.
+	Pipeline *pipelinev1.Pipeline
+	Tasks    map[string]*pipelinev1.Task
+	// Attempt counts from 0.
+	Attempt int32
+	// Timeout of this run; zero means the instance's provisioning timeout.
+	Timeout time.Duration
+}
+
+// Timeout is the time that all attempts to provision an instance may take.
+func Timeout(p *v1alpha1.Provisioning) time.Duration {
+	if p == nil || p.Timeout == nil {
+		return defaultTimeout
+	}
+	return p.Timeout.Duration.Duration
+}
+
+// Validate says whether runs of the Pipeline can be built for a template.
+func Validate(pipeline *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, template *v1alpha1.ClusterTemplate) error {
+	if problem := findProblem(pipeline, tasks, template); problem != "" {
+		return &InvalidError{Pipeline: pipeline.Name, Problem: problem}
+	}
+	return nil
+}
+
+// Build makes the PipelineRun of one attempt, with Pipeline and Tasks inlined:
+// an upgrade in mid-run cannot break it and no resolver is needed.
+func Build(in Input) (*pipelinev1.PipelineRun, error) {
+	i := in.Instance
+	if err := Validate(in.Pipeline, in.Tasks, &i.Spec.Template); err != nil {
+		return nil, err
+	}
+	limits := newLimits(in)
+	run := &pipelinev1.PipelineRun{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: i.RunName(in.Attempt), Namespace: i.Namespace,
+			Labels: labels(i, in.Attempt), OwnerReferences: []metav1.OwnerReference{owner(i)},
+		},
+		Spec: pipelinev1.PipelineRunSpec{
+			PipelineSpec: inline(in.Pipeline, in.Tasks, limits),
+			Params:       params(in),
+			Timeouts:     limits.fields(),
+			TaskRunTemplate: pipelinev1.PipelineTaskRunTemplate{
+				ServiceAccountName: i.DerivedName(), PodTemplate: podTemplate(),
+			},
+		},
+	}
+	return run, nil
+}
+
+func labels(i *v1alpha1.ClusterInstance, attempt int32) map[string]string {
+	set := map[string]string{
+		guestcluster.ManagedByLabel:   guestcluster.ManagedBy,
+		guestcluster.InstanceLabel:    v1alpha1.Truncate(i.Name, 63),
+		guestcluster.InstanceUIDLabel: string(i.UID),
+		guestcluster.AttemptLabel:     fmt.Sprint(attempt),
+	}
+	if i.Spec.PoolRef != nil {
+		set[guestcluster.PoolLabel] = i.Spec.PoolRef.Name
+	}
+	return set
+}
+
+// owner leaves blockOwnerDeletion unset: it would need update on our finalizers.
+func owner(i *v1alpha1.ClusterInstance) metav1.OwnerReference {
+	controller := true
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ClusterInstance",
+		Name: i.Name, UID: i.UID, Controller: &controller,
+	}
+}
+
+// params fills what the Pipeline declares; Validate has seen that the rest has defaults.
+func params(in Input) pipelinev1.Params {
+	values := values(in.Instance)
+	for name, value := range in.Instance.Spec.Template.Params {
+		values[name] = string(value)
+	}
+	var out pipelinev1.Params
+	for _, declared := range in.Pipeline.Spec.Params {
+		value, ok := values[declared.Name]
+		if !ok || (value == "" && declared.Default != nil) {
+			continue
+		}
+		out = append(out, pipelinev1.Param{Name: declared.Name, Value: *pipelinev1.NewStructuredValues(value)})
+	}
+	return out
+}
+
+func values(i *v1alpha1.ClusterInstance) map[string]string {
+	return map[string]string{
+		ParamInstance:         i.Name,
+		ParamNamespace:        i.Namespace,
+		ParamInstanceUID:      string(i.UID),
+		ParamAPIHost:          host(i.Status.APIEndpoint),
+		ParamKubeconfigSecret: i.KubeconfigSecretName(),
+		ParamIdentitySecret:   i.IdentitySecretName(),
+		ParamService:          i.DerivedName(),
+		ParamOCPVersion:       i.Spec.Template.OCPVersion,
+	}
+}
+
+func host(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return strings.TrimPrefix(endpoint, "https://")
+	}
+	return u.Hostname()
+}
+
+func filled(name string) bool { return slices.Contains(filledParams, name) }

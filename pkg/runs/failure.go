@@ -1,0 +1,105 @@
+package runs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	corev1 "k8s.io/api/core/v1"
+	"knative.dev/pkg/apis"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+)
+
+// Exit codes of the steps in our step image.
+const (
+	ExitUser           int32 = 10
+	ExitInfrastructure int32 = 11
+	ExitTimeout        int32 = 12
+)
+
+const taskLabel = "tekton.dev/pipelineTask"
+
+// Failure diagnoses a run that ended badly from those of its TaskRuns that
+// could be read. Reason and time are the caller's.
+func Failure(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) v1alpha1.FailureStatus {
+	failure := v1alpha1.FailureStatus{Run: run.Name, Message: Outcome(run).Message}
+	failed := firstFailed(taskRuns)
+	if failed == nil {
+		return failure
+	}
+	failure.Task = taskName(run, failed)
+	message := failed.Status.GetCondition(apis.ConditionSucceeded).Message
+	if step := failedStep(failed); step != nil {
+		failure.Step, failure.ExitCode = step.Name, step.Terminated.ExitCode
+	}
+	if said := saidWhy(failed); said != "" {
+		message = said
+	}
+	failure.Message = strings.TrimSpace(hint(failure.ExitCode) + Redact(message))
+	return failure
+}
+
+// firstFailed is the TaskRun that failed first: later ones may be cancelled for it.
+func firstFailed(list []*pipelinev1.TaskRun) *pipelinev1.TaskRun {
+	failed := slices.DeleteFunc(slices.Clone(list), func(t *pipelinev1.TaskRun) bool {
+		c := t.Status.GetCondition(apis.ConditionSucceeded)
+		return c == nil || c.Status != corev1.ConditionFalse
+	})
+	slices.SortStableFunc(failed, func(a, b *pipelinev1.TaskRun) int {
+		return cmp.Compare(completed(a), completed(b))
+	})
+	if len(failed) == 0 {
+		return nil
+	}
+	return failed[0]
+}
+
+func completed(t *pipelinev1.TaskRun) int64 {
+	if t.Status.CompletionTime == nil {
+		return 1<<63 - 1
+	}
+	return t.Status.CompletionTime.UnixNano()
+}
+
+func taskName(run *pipelinev1.PipelineRun, t *pipelinev1.TaskRun) string {
+	for _, child := range run.Status.ChildReferences {
+		if child.Name == t.Name && child.PipelineTaskName != "" {
+			return child.PipelineTaskName
+		}
+	}
+	return cmp.Or(t.Labels[taskLabel], t.Name)
+}
+
+// failedStep skips the steps that Tekton ended because an earlier one failed.
+func failedStep(t *pipelinev1.TaskRun) *pipelinev1.StepState {
+	for i, step := range t.Status.Steps {
+		if step.Terminated != nil && step.Terminated.ExitCode != 0 && step.TerminationReason != "Skipped" {
+			return &t.Status.Steps[i]
+		}
+	}
+	return nil
+}
+
+func saidWhy(t *pipelinev1.TaskRun) string {
+	for _, r := range t.Status.Results {
+		if r.Name == ResultFailure {
+			return r.Value.StringVal
+		}
+	}
+	return ""
+}
+
+func hint(code int32) string {
+	switch code {
+	case ExitUser:
+		return "the pool's template needs a change: "
+	case ExitInfrastructure:
+		return "the infrastructure failed: "
+	case ExitTimeout:
+		return "a step ran out of time: "
+	default:
+		return ""
+	}
+}
