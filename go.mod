@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.7
 	github.com/tektoncd/pipeline v1.15.0
+	golang.org/x/crypto v0.54.0
 	k8s.io/client-go v0.35.7
 	k8s.io/code-generator v0.35.7
 	knative.dev/pkg v0.0.0-20260622140654-39ebae2ee2dc

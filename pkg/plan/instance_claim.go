@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"time"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+)
+
+const (
+	minDestroyPause = time.Second
+	maxDestroyPause = 15 * time.Second
+)
+
+// ClaimStands says whether the lease that an instance's claimRef names still
+// holds it; nil means that there is no lease of that name.
+func ClaimStands(i *v1alpha1.ClusterInstance, lease *v1alpha1.ClusterLease) bool {
+	if i.Spec.ClaimRef == nil {
+		return true
+	}
+	if lease == nil || !i.ClaimedBy(lease) || lease.Ended() {
+		return false
+	}
+	ref := lease.Status.InstanceRef
+	return ref != nil && *ref == i.Reference()
+}
+
+// DestroyPause is how long to wait before looking again for what is left of an
+// instance, since not every kind of child is watched.
+func DestroyPause(since, now time.Time) time.Duration {
+	return min(max(now.Sub(since)/4, minDestroyPause), maxDestroyPause)
+}

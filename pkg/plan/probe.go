@@ -1,0 +1,89 @@
+package plan
+
+import "time"
+
+const (
+	probeInterval      = time.Minute
+	probeFastInterval  = 5 * time.Second
+	probeMisses        = 3
+	unreachableTooLong = 10 * time.Minute
+)
+
+// ProbeFacts is what is known of the guest API of a provisioned instance.
+type ProbeFacts struct {
+	// Ready: the instance was Ready once. Claimed: it serves a lease.
+	Ready, Claimed bool
+	// Probed is when the last probe ended; zero if none did since the start.
+	Probed time.Time
+	// Good: it succeeded, and in full if the instance was not Ready yet.
+	Good bool
+	// Misses is how many failed in a row.
+	Misses int
+	// UnreachableSince is zero while the instance counts as reachable.
+	UnreachableSince time.Time
+	// Peers are the pool's provisioned instances, this one included; Failing
+	// those of them that are unreachable.
+	Peers, Failing int
+}
+
+// ProbeVerdict is what the probes say about an instance.
+type ProbeVerdict int
+
+const (
+	// ProbeUndecided changes nothing.
+	ProbeUndecided ProbeVerdict = iota
+	// ProbeReachable makes it Ready.
+	ProbeReachable
+	// ProbeUnreachable keeps it from being handed out.
+	ProbeUnreachable
+	// ProbeHeld spares it: so many fail at once that the cause is elsewhere.
+	ProbeHeld
+	// ProbeFailed ends it, so that the pool replaces it.
+	ProbeFailed
+)
+
+// ProbePlan is a verdict and whether to probe now or After.
+type ProbePlan struct {
+	Verdict ProbeVerdict
+	Now     bool
+	After   time.Duration
+}
+
+// Probe decides.
+//
+//	last probe good                         reachable
+//	fewer than 3 misses, not unreachable    undecided
+//	unreachable below 10 minutes, claimed   unreachable
+//	longer, over half of 2 or more fail     held
+//	longer                                  failed
+func Probe(f ProbeFacts, now time.Time) ProbePlan {
+	interval := probeInterval
+	if !f.Ready {
+		interval = probeFastInterval
+	}
+	plan := ProbePlan{Verdict: probeVerdict(f, now)}
+	due := f.Probed.Add(interval).Sub(now)
+	plan.Now = f.Probed.IsZero() || due <= 0
+	plan.After = due
+	if plan.Now {
+		plan.After = interval
+	}
+	return plan
+}
+
+func probeVerdict(f ProbeFacts, now time.Time) ProbeVerdict {
+	unreachable := !f.UnreachableSince.IsZero()
+	switch {
+	case f.Probed.IsZero():
+		return ProbeUndecided
+	case f.Good:
+		return ProbeReachable
+	case f.Misses == 0 || (f.Misses < probeMisses && !unreachable):
+		return ProbeUndecided
+	case f.Claimed || !unreachable || now.Sub(f.UnreachableSince) < unreachableTooLong:
+		return ProbeUnreachable
+	case f.Peers > 1 && 2*f.Failing > f.Peers:
+		return ProbeHeld
+	}
+	return ProbeFailed
+}
