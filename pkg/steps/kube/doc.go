@@ -1,0 +1,4 @@
+// Package kube gives steps the few API clients they need: leases by our own
+// typed client, Secrets by a plain REST client. The whole kubernetes clientset
+// would double the image.
+package kube
