@@ -1,0 +1,121 @@
+package release
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/steps/kube"
+	"opdev.io/guestcluster/pkg/steps/lessee"
+	"opdev.io/guestcluster/pkg/steps/step"
+)
+
+// timeout bounds the step: an API outage longer than this is left to the
+// controller's watch on the holder.
+const timeout = 2 * time.Minute
+
+// Leases is what the step does with leases.
+type Leases interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.ClusterLease, error)
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1alpha1.ClusterLease, error)
+}
+
+// Releaser is the step.
+type Releaser struct {
+	// Holder is whose lease is released.
+	Holder   lessee.Holder
+	Leases   Leases
+	Progress io.Writer
+	// Pause is the back-off after API errors.
+	Pause wait.Backoff
+}
+
+// Command is the step as a subcommand.
+func Command() step.Command {
+	return step.Command{
+		Name:  "release",
+		Short: "give the cluster of this run's lease back",
+		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
+			r := &Releaser{Progress: progress, Pause: step.Backoff()}
+			r.Holder.Bind(flags)
+			return inCluster{r}
+		},
+	}
+}
+
+// inCluster gives the step its client once the flags are known.
+type inCluster struct{ *Releaser }
+
+func (s inCluster) Run(ctx context.Context) error {
+	config, err := kube.InCluster()
+	if err != nil {
+		return err
+	}
+	if s.Leases, err = kube.Leases(config, s.Holder.Namespace); err != nil {
+		return err
+	}
+	return s.Releaser.Run(ctx)
+}
+
+// Run sets spec.release and returns; the controller does the rest.
+func (r *Releaser) Run(ctx context.Context) error {
+	if err := r.Holder.Validate(); err != nil {
+		return err
+	}
+	if r.Holder.Bare() {
+		return step.UserError("this TaskRun belongs to no PipelineRun, so no lease is its own; delete the lease instead: kubectl delete clusterlease -n %s <lease>", r.Holder.Namespace)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return step.Retry(ctx, r.Pause, r.Progress, r.release)
+}
+
+func (r *Releaser) release(ctx context.Context) error {
+	name := r.Holder.LeaseName()
+	lease, err := r.Leases.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.done("nothing to release: there is no lease %s/%s", r.Holder.Namespace, name)
+	case err != nil:
+		return r.classify("read lease", err)
+	case !r.Holder.Holds(lease):
+		return step.UserError("lease %s/%s belongs to another holder: not released", lease.Namespace, lease.Name)
+	case lease.DeletionTimestamp != nil || lease.Spec.Release || lease.Ending():
+		return r.done("nothing to release: lease %s/%s was released before", lease.Namespace, lease.Name)
+	}
+	return r.patch(ctx, lease)
+}
+
+// patch sets spec.release if the lease is still the one that was read; on a
+// conflict the next round reads it again.
+func (r *Releaser) patch(ctx context.Context, lease *v1alpha1.ClusterLease) error {
+	patch, err := kube.Guarded(lease.UID, lease.ResourceVersion, map[string]any{"spec": map[string]any{"release": true}})
+	if err != nil {
+		return err
+	}
+	_, err = r.Leases.Patch(ctx, lease.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return step.ErrAgain
+	}
+	if err != nil {
+		return r.classify("release lease", err)
+	}
+	return r.done("released lease %s/%s", lease.Namespace, lease.Name)
+}
+
+func (r *Releaser) done(format string, args ...any) error {
+	fmt.Fprintf(r.Progress, format+"\n", args...)
+	return nil
+}
+
+func (r *Releaser) classify(doing string, err error) error {
+	return kube.Classify(doing, err, "the ServiceAccount of this run needs ClusterRole guestcluster-lessee")
+}
