@@ -1,0 +1,60 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"opdev.io/guestcluster/pkg/steps/acquire"
+	"opdev.io/guestcluster/pkg/steps/publishkubeconfig"
+	"opdev.io/guestcluster/pkg/steps/release"
+	"opdev.io/guestcluster/pkg/steps/step"
+)
+
+// Table lists every step of the image.
+func Table() []step.Command {
+	return []step.Command{
+		acquire.Command(),
+		publishkubeconfig.Command(),
+		release.Command(),
+	}
+}
+
+// Find returns the step of that name.
+func Find(name string) (step.Command, bool) {
+	for _, command := range Table() {
+		if command.Name == name {
+			return command, true
+		}
+	}
+	return step.Command{}, false
+}
+
+// Main runs the step that args name and returns the process's exit code.
+// Without arguments it prints the table.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		printTable(stdout)
+		return 0
+	}
+	command, ok := Find(args[0])
+	if !ok {
+		printTable(stderr)
+		fmt.Fprintf(stderr, "steps: no step is named %q\n", args[0])
+		return step.ExitUser
+	}
+	err := command.Execute(ctx, args[1:], stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", command.Name, err)
+	}
+	return step.ExitCode(err)
+}
+
+func printTable(w io.Writer) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, command := range Table() {
+		fmt.Fprintf(table, "%s\t%s\n", command.Name, command.Short)
+	}
+	table.Flush()
+}
