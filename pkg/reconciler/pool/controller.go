@@ -1,0 +1,66 @@
+package pool
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster"
+	client "opdev.io/guestcluster/pkg/client/injection/client"
+	instanceinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterinstance"
+	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
+	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
+	poolreconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterpool"
+	"opdev.io/guestcluster/pkg/reconciler/access"
+	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/index"
+)
+
+// NewController wires the pool reconciler to pools, instances, leases,
+// namespaces and the catalog of Pipelines.
+func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	logger := logging.FromContext(ctx)
+	pools, instances, leases := poolinformer.Get(ctx), instanceinformer.Get(ctx), leaseinformer.Get(ctx)
+	namespaces := namespaceinformer.Get(ctx)
+	for _, err := range []error{index.Leases(leases.Informer()), index.Instances(instances.Informer())} {
+		if err != nil {
+			logger.Fatalw("add indexes", "error", err)
+		}
+	}
+	r := &Reconciler{
+		Client:     client.Get(ctx),
+		Instances:  instances.Lister(),
+		ByPool:     instances.Informer().GetIndexer(),
+		Leases:     leases.Informer().GetIndexer(),
+		Namespaces: namespaces.Lister(),
+		Access:     access.FromContext(ctx),
+		Catalog:    catalog.FromContext(ctx),
+		Clock:      clock.RealClock{},
+	}
+	impl := poolreconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
+		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.PoolFinalizer}
+	})
+	r.EnqueueAfter = impl.EnqueueAfter
+
+	resync := func() { impl.GlobalResync(pools.Informer()) }
+	if err := r.Catalog.AddHandler(resync); err != nil {
+		logger.Fatalw("watch the catalog", "error", err)
+	}
+	handlers := map[cache.SharedIndexInformer]func(any){
+		pools.Informer():      impl.Enqueue,
+		instances.Informer():  index.EnqueuePoolOfInstance(impl.EnqueueKey),
+		leases.Informer():     index.EnqueuePoolOfLease(impl.EnqueueKey),
+		namespaces.Informer(): func(any) { resync() },
+	}
+	for informer, handle := range handlers {
+		if _, err := informer.AddEventHandler(controller.HandleAll(handle)); err != nil {
+			logger.Fatalw("add event handler", "error", err)
+		}
+	}
+	return impl
+}
