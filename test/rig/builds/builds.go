@@ -65,6 +65,9 @@ func (b Builder) Ensure(ctx context.Context, p Program) (string, error) {
 }
 
 func (b Builder) build(ctx context.Context, p Program, dir string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	start := time.Now()
 	b.log("compile %s", p.Name)
 	tmp := dir + ".partial"

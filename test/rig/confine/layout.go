@@ -1,0 +1,29 @@
+package confine
+
+import "path/filepath"
+
+const (
+	// NodeIP is the node's address, which exists in the rig's namespace only.
+	NodeIP = "10.87.0.2"
+	// NodeName is the node's name in the cluster.
+	NodeName = "rig"
+	// CgroupRoot is the cgroup of every pod, so that another kubelet on the
+	// machine leaves them alone.
+	CgroupRoot = "/guestcluster-rig"
+)
+
+// State is the folder of everything that a rig keeps.
+type State string
+
+// Path joins names to the folder.
+func (s State) Path(names ...string) string {
+	return filepath.Join(append([]string{string(s)}, names...)...)
+}
+
+// mounts are the places that Kubernetes hard-codes and where the state is put
+// instead, in the rig's mount namespace.
+var mounts = map[string]string{
+	"/var/lib/kubelet":    "kubelet",
+	"/var/lib/cni":        "cni-cache",
+	"/var/log/containers": "container-logs",
+}
