@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 	case "init":
 		return confine.State(rest[0]).Init(apiAddress)
 	case "serve-registry":
-		return serveRegistry(rest[0])
+		return serveRegistry(ctx, rest[0])
 	case "serve-standins":
 		return standins.Run(ctx, standins.Options{
 			Kubeconfig: rest[0], Volumes: rest[1], Domain: ingressDomain, Listen: confine.NodeIP + ":443", Node: confine.NodeName,
@@ -85,10 +85,12 @@ func runOnRig(ctx context.Context, command string, args []string) error {
 	return fmt.Errorf("unknown command %q\n%s", command, usage)
 }
 
-func serveRegistry(dir string) error {
+func serveRegistry(ctx context.Context, dir string) error {
 	handler, err := images.NewRegistry(dir)
 	if err != nil {
 		return err
 	}
-	return http.ListenAndServe(registryAddress, handler)
+	server := &http.Server{Addr: registryAddress, Handler: handler}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return server.ListenAndServe()
 }

@@ -29,7 +29,7 @@ func (r *rig) resolveTekton(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	// Listing what Tekton imports downloads it; ko has no proxy to ask later.
-	if _, err := r.goCommand(ctx, "list", "-deps", "-tags=tools", "./test/rig"); err != nil {
+	if _, err := r.goCommand(ctx, "list", "-e", "-deps", "-tags=tools", "./test/rig"); err != nil {
 		return nil, err
 	}
 	dir, err := r.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", tektonModule)
