@@ -44,11 +44,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "steps: no step is named %q\n", args[0])
 		return step.ExitUser
 	}
-	err := command.Execute(ctx, args[1:], stderr)
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", command.Name, err)
-	}
-	return step.ExitCode(err)
+	return command.Main(ctx, args[1:], stderr)
 }
 
 func printTable(w io.Writer) {

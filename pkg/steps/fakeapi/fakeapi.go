@@ -45,8 +45,10 @@ func Start(t *testing.T) *Server {
 	return s
 }
 
-// Config is a client configuration for the server.
-func (s *Server) Config() *rest.Config { return &rest.Config{Host: s.url, QPS: -1} }
+// Config is a client configuration for the server, which speaks only JSON.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{Host: s.url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+}
 
 // Fault makes requests fail with the status that f returns; 0 lets one pass.
 func (s *Server) Fault(f func(*http.Request) int) {

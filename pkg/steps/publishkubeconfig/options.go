@@ -37,6 +37,7 @@ func (o *Options) Bind(flags *flag.FlagSet) {
 	flags.DurationVar(&o.Timeout, "timeout", 0, "how long to wait for the guest API")
 	flags.StringVar(&o.APIEndpointPath, "api-endpoint-path", "", "result file")
 	flags.StringVar(&o.OCPVersionPath, "ocp-version-path", "", "result file")
+	step.BindFailure(flags)
 }
 
 var hostPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -30,13 +31,26 @@ func (c Command) Flags() *flag.FlagSet {
 	return flags
 }
 
+// Main executes the step, says what went wrong and returns the exit code.
+func (c Command) Main(ctx context.Context, args []string, stderr io.Writer) int {
+	err := c.Execute(ctx, args, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", c.Name, err)
+	}
+	return ExitCode(err)
+}
+
 // Execute parses args and runs the step.
 func (c Command) Execute(ctx context.Context, args []string, progress io.Writer) error {
 	flags, runner := c.build(progress)
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	return runner.Run(ctx)
+	err := runner.Run(ctx)
+	if path := flags.Lookup(failurePath); err != nil && path != nil {
+		explain(path.Value.String(), err)
+	}
+	return err
 }
 
 func (c Command) build(progress io.Writer) (*flag.FlagSet, Runner) {

@@ -1,0 +1,72 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+type runner func(context.Context) error
+
+func (r runner) Run(ctx context.Context) error { return r(ctx) }
+
+func TestExitCode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		code int
+	}{
+		"nothing":      {nil, 0},
+		"user":         {UserError("x"), ExitUser},
+		"infra":        {InfraError("x"), ExitInfra},
+		"timeout":      {TimeoutError("x"), ExitTimeout},
+		"wrapped":      {errors.Join(errors.New("y"), UserError("x")), ExitUser},
+		"deadline":     {context.DeadlineExceeded, ExitTimeout},
+		"unclassified": {errors.New("x"), ExitInfra},
+	} {
+		if got := ExitCode(tc.err); got != tc.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, tc.code)
+		}
+	}
+}
+
+func TestAFailingStepSaysWhyInItsResult(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "failure")
+	command := Command{Name: "x", New: func(flags *flag.FlagSet, _ io.Writer) Runner {
+		BindFailure(flags)
+		return runner(func(context.Context) error { return UserError("%s", strings.Repeat("é", 4000)) })
+	}}
+	if err := command.Execute(context.Background(), []string{"--failure-path=" + path}, io.Discard); ExitCode(err) != ExitUser {
+		t.Errorf("error %v", err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || len(raw) == 0 || len(raw) > maxFailure {
+		t.Errorf("%d bytes, %v", len(raw), err)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	pause := wait.Backoff{Duration: time.Millisecond, Steps: 1}
+	tries := 0
+	err := Retry(context.Background(), pause, io.Discard, func(context.Context) error {
+		if tries++; tries < 3 {
+			return errors.New("not yet")
+		}
+		return UserError("never")
+	})
+	if tries != 3 || ExitCode(err) != ExitUser {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	err = Retry(ctx, pause, io.Discard, func(context.Context) error { return errors.New("no route") })
+	if ExitCode(err) != ExitTimeout || !strings.Contains(err.Error(), "no route") {
+		t.Errorf("a timeout does not say what was wrong: %v", err)
+	}
+}
