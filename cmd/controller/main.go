@@ -1,0 +1,58 @@
+// Command controller reconciles pools, instances and leases.
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+
+	tekton "github.com/tektoncd/pipeline/pkg/client/clientset/versioned"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/signals"
+
+	"opdev.io/guestcluster/pkg/reconciler/access"
+	"opdev.io/guestcluster/pkg/reconciler/binding"
+	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/holder"
+	"opdev.io/guestcluster/pkg/reconciler/instance"
+	"opdev.io/guestcluster/pkg/reconciler/lease"
+	"opdev.io/guestcluster/pkg/reconciler/pool"
+)
+
+// component names the election Leases and the metrics.
+const component = "guestcluster-controller"
+
+func main() {
+	domain := flag.String("ingress-domain", "", "domain of the guests' hostnames; default is that of ingresses.config.openshift.io/cluster")
+	qps := flag.Float64("kube-api-qps", 200, "requests a second to the API server")
+	burst := flag.Int("kube-api-burst", 400, "burst of requests to the API server")
+	threads := flag.Int("threads-per-controller", 8, "reconciles at one time in each controller")
+	cfg := injection.ParseAndGetRESTConfigOrDie()
+	cfg.QPS, cfg.Burst = float32(*qps), *burst
+	controller.DefaultThreadsPerController = *threads
+
+	ctx := signals.NewContext()
+	shelf := catalog.New(ctx, tekton.NewForConfigOrDie(cfg))
+	if err := shelf.Start(ctx.Done()); err != nil {
+		log.Fatalf("read Pipelines and Tasks: %v", err)
+	}
+	ctx = catalog.WithCatalog(ctx, shelf)
+	ctx = access.WithChecker(ctx, access.New(kubernetes.NewForConfigOrDie(cfg).AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
+	ctx = instance.WithConfig(ctx, instance.Config{IngressDomain: *domain})
+	sharedmain.MainWithConfig(ctx, component, cfg, trimmed(pool.NewController), instance.NewController, lease.NewController, binding.NewController)
+}
+
+// trimmed trims the shared PipelineRun informer before anything starts it.
+func trimmed(next injection.ControllerConstructor) injection.ControllerConstructor {
+	return func(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+		if err := holder.TrimInformer(ctx); err != nil {
+			log.Fatalf("start: %v", err)
+		}
+		return next(ctx, cmw)
+	}
+}

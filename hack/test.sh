@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# All tests in three stages: without a cluster, on a real API server, on the rig.
+# The rig must be up. The last line sums up.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+sum=$(mktemp -d)
+trap 'rm -rf "$sum"' EXIT
+failed=0
+stage() { # name, then go test arguments
+  local name=$1; shift
+  echo "== $name"
+  go tool -modfile=hack/tools.mod gotestsum --format pkgname --jsonfile "$sum/$name.json" -- -timeout 25m "$@" || failed=1
+}
+stage unit ./pkg/... ./cmd/... ./tasks/... ./pipelines/... ./examples/... ./hack/... ./test/deps/... ./test/rig/...
+stage apiserver -count=1 -p 1 ./test/cel/... ./test/broker/...
+if hack/rig-deploy.sh; then
+  stage e2e -count=1 -p 1 -tags e2e ./test/e2e/...
+else
+  failed=1
+fi
+count() { cat "$sum"/*.json 2>/dev/null | grep '"Test":' | grep -c "\"Action\":\"$1\""; }
+echo "$(count pass) passed, $(count fail) failed, $(count skip) skipped"
+exit $failed
