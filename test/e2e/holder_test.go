@@ -60,8 +60,8 @@ const (
 	pass = `[version, --client]`
 )
 
-// TestLeaseIsFreedWhenTheRunEndsWithoutRelease: every way a run can end.
-func TestLeaseIsFreedWhenTheRunEndsWithoutRelease(t *testing.T) {
+// leaseIsFreedWhenTheRunEndsWithoutRelease: every way a run can end.
+func leaseIsFreedWhenTheRunEndsWithoutRelease(t *testing.T) {
 	t.Parallel()
 	background := metav1.DeletePropagationBackground
 	for name, tt := range map[string]struct {

@@ -27,7 +27,16 @@ func example(t *testing.T, file, namespace string) string {
 	return strings.ReplaceAll(yaml, "value: demo-pool", "value: "+poolName)
 }
 
-func TestPipelineTestsOnALeasedCluster(t *testing.T) {
+// TestLeases groups what may run side by side; the tests of other files change
+// the whole installation and run alone.
+func TestLeases(t *testing.T) {
+	t.Run("a pipeline tests on a leased cluster", pipelineTestsOnALeasedCluster)
+	t.Run("two clusters in one run by slots", twoClustersInOneRunBySlots)
+	t.Run("an unknown pool fails the run at once and leaves no lease", unknownPoolFailsTheRunAtOnceAndLeavesNoLease)
+	t.Run("the lease is freed when the run ends without release", leaseIsFreedWhenTheRunEndsWithoutRelease)
+}
+
+func pipelineTestsOnALeasedCluster(t *testing.T) {
 	t.Parallel()
 	ns := ciNamespace(t)
 	run := runPipeline(t, ns, "test-on-a-cluster-1", example(t, "ci-pipeline.yaml", ns))
@@ -49,7 +58,7 @@ func TestPipelineTestsOnALeasedCluster(t *testing.T) {
 	waitDestroyed(t, *lease.Status.InstanceRef)
 }
 
-func TestTwoClustersInOneRunBySlots(t *testing.T) {
+func twoClustersInOneRunBySlots(t *testing.T) {
 	t.Parallel()
 	ns := ciNamespace(t)
 	run := runPipeline(t, ns, "test-on-two-clusters-1", example(t, "two-clusters.yaml", ns))
@@ -72,7 +81,7 @@ func TestTwoClustersInOneRunBySlots(t *testing.T) {
 	}
 }
 
-func TestUnknownPoolFailsTheRunAtOnceAndLeavesNoLease(t *testing.T) {
+func unknownPoolFailsTheRunAtOnceAndLeavesNoLease(t *testing.T) {
 	t.Parallel()
 	ns := ciNamespace(t)
 	yaml := strings.ReplaceAll(example(t, "ci-pipeline.yaml", ns), "value: "+poolName, "value: no-such-pool")
