@@ -275,7 +275,11 @@ func (p *poolPlanner) scaleDown() {
 	excess := p.live - p.wanted
 	var idle []PoolInstance
 	for _, i := range p.Instances {
-		if i.live() && i.free() && i.Provisioned && !p.deleting[i.Name] {
+		switch {
+		case !i.live():
+		case p.deleting[i.Name]:
+			excess--
+		case i.free() && i.Provisioned:
 			idle = append(idle, i)
 		}
 	}
@@ -323,7 +327,8 @@ func (p *poolPlanner) scaleUp() {
 	for _, i := range p.Instances {
 		occupied[i.Slot] = true
 	}
-	for slot := int32(0); slot < p.Spec.MaxSize && len(p.plan.Create) < need; slot++ {
+	fits := min(need, p.freeSlots())
+	for slot := int32(0); slot < p.Spec.MaxSize && len(p.plan.Create) < fits; slot++ {
 		if !occupied[slot] {
 			p.plan.Create = append(p.plan.Create, slot)
 		}
@@ -331,11 +336,11 @@ func (p *poolPlanner) scaleUp() {
 	p.vacate(need - len(p.plan.Create))
 }
 
-// vacate deletes the oldest Failed objects whose slots are wanted.
+// vacate deletes the oldest Failed objects to make room for as many new ones.
 func (p *poolPlanner) vacate(slots int) {
 	var failed []PoolInstance
 	for _, i := range p.Instances {
-		if !i.Foreign && !i.Deleting && i.Failed && i.free() && i.Slot < p.Spec.MaxSize && !p.deleting[i.Name] {
+		if !i.Foreign && !i.Deleting && i.Failed && i.free() && !p.deleting[i.Name] {
 			failed = append(failed, i)
 		}
 	}
@@ -387,14 +392,16 @@ func (p *poolPlanner) capacity() v1alpha1.Verdict {
 	return v1alpha1.Verdict{OK: true, Reason: v1alpha1.ReasonCapacitySufficient}
 }
 
+// freeSlots is how many instances may be created. After maxSize was lowered,
+// the pool's own objects beyond it still count against it.
 func (p *poolPlanner) freeSlots() int {
 	free := int(p.Spec.MaxSize)
 	for _, i := range p.Instances {
-		if i.Slot < p.Spec.MaxSize {
+		if i.Slot < p.Spec.MaxSize || !i.Foreign {
 			free--
 		}
 	}
-	return free
+	return max(free, 0)
 }
 
 func (p *poolPlanner) lookAgain(after time.Duration) {
