@@ -1,0 +1,141 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/reconciler/instance/resources"
+)
+
+// creator is the part of a typed client that ensure needs.
+type creator[T metav1.Object] interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, o metav1.CreateOptions) (T, error)
+}
+
+// ensure returns the child of that name, made if it is absent. An object of
+// another owner is never written.
+func ensure[T metav1.Object](ctx context.Context, c creator[T], i *v1alpha1.ClusterInstance, kind, name string, build func() (T, error)) (T, error) {
+	var none T
+	live, err := c.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		want, buildErr := build()
+		if buildErr != nil {
+			return none, fmt.Errorf("build %s %s: %w", kind, name, buildErr)
+		}
+		live, err = c.Create(ctx, want, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			live, err = c.Get(ctx, name, metav1.GetOptions{})
+		}
+	}
+	if err != nil {
+		return none, fmt.Errorf("make %s %s: %w", kind, name, err)
+	}
+	if !metav1.IsControlledBy(live, i) {
+		return none, &foreignError{kind: kind, namespace: i.Namespace, name: name}
+	}
+	return live, nil
+}
+
+// always adapts a builder that cannot fail.
+func always[T any](object T) func() (T, error) {
+	return func() (T, error) { return object, nil }
+}
+
+func (r *Reconciler) makeChildren(ctx context.Context, i *v1alpha1.ClusterInstance, stepRole string) error {
+	name := i.DerivedName()
+	core, rbac := r.kube.CoreV1(), r.kube.RbacV1()
+	if _, err := ensure(ctx, core.ServiceAccounts(i.Namespace), i, "ServiceAccount", name, always(resources.ServiceAccount(i))); err != nil {
+		return err
+	}
+	if err := r.makeSecrets(ctx, i); err != nil {
+		return err
+	}
+	if _, err := ensure(ctx, rbac.Roles(i.Namespace), i, "Role", name, always(resources.Role(i))); err != nil {
+		return err
+	}
+	if _, err := ensure(ctx, rbac.RoleBindings(i.Namespace), i, "RoleBinding", name, always(resources.RoleBinding(i))); err != nil {
+		return err
+	}
+	if stepRole != "" {
+		name, want := resources.StepsBindingName(i), resources.StepsBinding(i, stepRole)
+		if _, err := ensure(ctx, rbac.RoleBindings(i.Namespace), i, "RoleBinding", name, always(want)); err != nil {
+			return err
+		}
+	}
+	return r.repairNetwork(ctx, i)
+}
+
+func (r *Reconciler) makeSecrets(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	secrets := r.kube.CoreV1().Secrets(i.Namespace)
+	identity := func() (*corev1.Secret, error) {
+		return resources.IdentitySecret(i, endpointHost(i), r.clock.Now())
+	}
+	if _, err := ensure(ctx, secrets, i, "Secret", i.IdentitySecretName(), identity); err != nil {
+		return err
+	}
+	_, err := ensure(ctx, secrets, i, "Secret", i.KubeconfigSecretName(), always(resources.KubeconfigSecret(i)))
+	return err
+}
+
+// repairNetwork makes Service and Route, and sets right what somebody changed.
+func (r *Reconciler) repairNetwork(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	services, want := r.kube.CoreV1().Services(i.Namespace), resources.Service(i)
+	live, err := ensure(ctx, services, i, "Service", want.Name, always(want))
+	if err != nil {
+		return err
+	}
+	if fixed := resources.RepairService(live, want); fixed != nil {
+		if _, err := services.Update(ctx, fixed, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("repair Service %s: %w", want.Name, err)
+		}
+	}
+	return r.repairRoute(ctx, i)
+}
+
+// plain gives a dynamic client the methods of a typed one.
+type plain struct{ dynamic.ResourceInterface }
+
+func (p plain) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
+	return p.ResourceInterface.Get(ctx, name, o)
+}
+
+func (p plain) Create(ctx context.Context, object *unstructured.Unstructured, o metav1.CreateOptions) (*unstructured.Unstructured, error) {
+	return p.ResourceInterface.Create(ctx, object, o)
+}
+
+func (r *Reconciler) repairRoute(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	want, err := resources.Route(i, endpointHost(i))
+	if err != nil {
+		return fmt.Errorf("build Route: %w", err)
+	}
+	c := plain{r.dynamic.Resource(routeGVR).Namespace(i.Namespace)}
+	live, err := ensure(ctx, creator[*unstructured.Unstructured](c), i, "Route", want.GetName(), always(want))
+	if err != nil || !resources.RouteDiffers(live, want) {
+		return err
+	}
+	// A Route's host cannot be changed without a right of its own: make it anew.
+	if err := c.Delete(ctx, want.GetName(), onlyThis(live.GetUID())); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete changed Route %s: %w", want.GetName(), err)
+	}
+	if _, err := c.Create(ctx, want, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make Route %s: %w", want.GetName(), err)
+	}
+	return nil
+}
+
+func endpointHost(i *v1alpha1.ClusterInstance) string {
+	u, err := url.Parse(i.Status.APIEndpoint)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}

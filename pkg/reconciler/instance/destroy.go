@@ -1,0 +1,226 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster"
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/plan"
+	"opdev.io/guestcluster/pkg/reconciler/instance/resources"
+	"opdev.io/guestcluster/pkg/runs"
+)
+
+var (
+	routeGVR       = schema.GroupVersionResource{Group: "route.openshift.io", Version: "v1", Resource: "routes"}
+	runGVR         = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
+	roleGVR        = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
+	roleBindingGVR = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
+)
+
+func core(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: resource}
+}
+
+// child is one object to destroy.
+type child struct {
+	resource   schema.GroupVersionResource
+	kind, name string
+}
+
+// FinalizeKind implements the generated Finalizer: the finalizer goes when a
+// live GET of every child says that it is gone. It needs neither Tekton nor the guest.
+func (r *Reconciler) FinalizeKind(ctx context.Context, i *v1alpha1.ClusterInstance) reconciler.Event {
+	original := i.DeepCopy()
+	r.forget(i)
+	left, err := r.destroy(ctx, i, false)
+	if err == nil && len(left) == 0 {
+		return nil
+	}
+	wait := "waiting for " + strings.Join(left, ", ")
+	if apierrors.IsForbidden(err) {
+		wait, err = "cannot destroy: "+r.forbidden(ctx, i.Namespace, err).message, nil
+	}
+	if err == nil || len(left) > 0 {
+		i.MarkDeleting(wait)
+	}
+	if writeErr := r.writeStatus(ctx, original, i); writeErr != nil || err != nil {
+		return errors.Join(writeErr, err)
+	}
+	return controller.NewRequeueAfter(plan.DestroyPause(i.DeletionTimestamp.Time, r.clock.Now()))
+}
+
+func (r *Reconciler) forget(i *v1alpha1.ClusterInstance) {
+	r.prober.Forget(types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
+	r.repaired.forget(i.UID)
+}
+
+// cleanUp destroys the children of a failed instance at once; an ended run
+// stays readable for a while.
+func (r *Reconciler) cleanUp(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
+	if meta.IsStatusConditionFalse(i.Status.Conditions, v1alpha1.ConditionDeleting) {
+		return r.dropRun(ctx, i)
+	}
+	r.forget(i)
+	left, err := r.destroy(ctx, i, r.runEnded(i))
+	if err != nil {
+		return 0, err
+	}
+	if len(left) > 0 {
+		i.MarkDeleting("waiting for " + strings.Join(left, ", "))
+		return plan.DestroyPause(i.Status.Failure.Time.Time, r.clock.Now()), nil
+	}
+	i.MarkDeleting("")
+	_, after := plan.KeepRun(i, r.clock.Now())
+	return max(after, time.Second), nil
+}
+
+func (r *Reconciler) runEnded(i *v1alpha1.ClusterInstance) bool {
+	if i.Status.Run == nil {
+		return false
+	}
+	run, err := r.runs.PipelineRuns(i.Namespace).Get(i.Status.Run.Name)
+	return err == nil && run.UID == i.Status.Run.UID && runs.Outcome(run).Done()
+}
+
+// dropRun deletes the ended run when its time is over; until then it says how
+// much is left. A run that the cache does not know is left to the finalizer.
+func (r *Reconciler) dropRun(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
+	if i.Status.Run == nil {
+		return 0, nil
+	}
+	run, err := r.runs.PipelineRuns(i.Namespace).Get(i.Status.Run.Name)
+	if err != nil || run.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	if keep, left := plan.KeepRun(i, r.clock.Now()); keep {
+		return left, nil
+	}
+	_, err = r.remove(ctx, i, child{runGVR, "PipelineRun", run.Name})
+	return 0, err
+}
+
+// destroy deletes all children in order and names those that are not gone
+// yet. One that cannot be deleted does not delay the next.
+func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, keepRuns bool) (left []string, err error) {
+	list, err := r.children(ctx, i)
+	errs := []error{err}
+	for _, c := range list {
+		if keepRuns && c.resource == runGVR {
+			continue
+		}
+		what, err := r.remove(ctx, i, c)
+		if what != "" {
+			left = append(left, what)
+		}
+		errs = append(errs, err)
+	}
+	return left, errors.Join(errs...)
+}
+
+// children lists what an instance may have, in the order of destruction: first
+// the rights of steps, so that stragglers can do no harm, then the runs.
+func (r *Reconciler) children(ctx context.Context, i *v1alpha1.ClusterInstance) ([]child, error) {
+	name := i.DerivedName()
+	runNames, err := r.runNames(ctx, i)
+	list := []child{
+		{roleBindingGVR, "RoleBinding", resources.StepsBindingName(i)},
+		{roleBindingGVR, "RoleBinding", name},
+	}
+	for _, run := range runNames {
+		list = append(list, child{runGVR, "PipelineRun", run})
+	}
+	return append(list,
+		child{routeGVR, "Route", name},
+		child{core("services"), "Service", name},
+		child{core("secrets"), "Secret", i.KubeconfigSecretName()},
+		child{core("secrets"), "Secret", i.IdentitySecretName()},
+		child{roleGVR, "Role", name},
+		child{core("serviceaccounts"), "ServiceAccount", name},
+	), err
+}
+
+// runNames are the names of all attempts, one more than was recorded since a
+// crash may have hidden it, and of what carries our label besides.
+func (r *Reconciler) runNames(ctx context.Context, i *v1alpha1.ClusterInstance) ([]string, error) {
+	last := int32(0)
+	if i.Status.Run != nil {
+		last = i.Status.Run.Attempt + 1
+	}
+	var names []string
+	known := map[string]bool{}
+	for attempt := range last + 1 {
+		names = append(names, i.RunName(attempt))
+		known[i.RunName(attempt)] = true
+	}
+	list, err := r.dynamic.Resource(runGVR).Namespace(i.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: guestcluster.InstanceUIDLabel + "=" + string(i.UID),
+	})
+	if r.isGone(i, err) {
+		return names, nil
+	}
+	if err != nil {
+		return names, fmt.Errorf("list PipelineRuns: %w", err)
+	}
+	for _, run := range list.Items {
+		if !known[run.GetName()] {
+			names = append(names, run.GetName())
+		}
+	}
+	return names, nil
+}
+
+// remove deletes one child if it is ours and describes what is left of it.
+func (r *Reconciler) remove(ctx context.Context, i *v1alpha1.ClusterInstance, c child) (string, error) {
+	client := r.dynamic.Resource(c.resource).Namespace(i.Namespace)
+	live, err := client.Get(ctx, c.name, metav1.GetOptions{})
+	if err == nil && metav1.IsControlledBy(live, i) && live.GetDeletionTimestamp() == nil {
+		err = client.Delete(ctx, c.name, onlyThis(live.GetUID()))
+		if err == nil || apierrors.IsConflict(err) {
+			live, err = client.Get(ctx, c.name, metav1.GetOptions{})
+		}
+	}
+	switch {
+	case r.isGone(i, err):
+		return "", nil
+	case err != nil:
+		return c.kind + " " + c.name, fmt.Errorf("destroy %s %s: %w", c.kind, c.name, err)
+	case !metav1.IsControlledBy(live, i):
+		return "", nil
+	}
+	return describe(c, live), nil
+}
+
+func describe(c child, live *unstructured.Unstructured) string {
+	text := c.kind + " " + c.name
+	if finalizers := live.GetFinalizers(); len(finalizers) > 0 {
+		text += " (kept by finalizer " + strings.Join(finalizers, ", ") + ")"
+	}
+	return text
+}
+
+// isGone: in a namespace that is being deleted our RoleBinding goes early, and
+// the namespace controller deletes the rest.
+func (r *Reconciler) isGone(i *v1alpha1.ClusterInstance, err error) bool {
+	if apierrors.IsNotFound(err) {
+		return true
+	}
+	if !apierrors.IsForbidden(err) {
+		return false
+	}
+	ns, nsErr := r.namespaces.Get(i.Namespace)
+	return apierrors.IsNotFound(nsErr) || (nsErr == nil && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating))
+}
