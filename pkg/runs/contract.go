@@ -112,7 +112,7 @@ func Build(in Input) (*pipelinev1.PipelineRun, error) {
 func labels(i *v1alpha1.ClusterInstance, attempt int32) map[string]string {
 	set := map[string]string{
 		guestcluster.ManagedByLabel:   guestcluster.ManagedBy,
-		guestcluster.InstanceLabel:    v1alpha1.Truncate(i.Name, 63),
+		guestcluster.InstanceLabel:    strings.TrimRight(v1alpha1.Truncate(i.Name, 63), "-._"),
 		guestcluster.InstanceUIDLabel: string(i.UID),
 		guestcluster.AttemptLabel:     fmt.Sprint(attempt),
 	}

@@ -116,3 +116,10 @@ func address(u *url.URL) string {
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }
+
+// SameEndpoint says whether two https URLs lead to the same host and port.
+func SameEndpoint(a, b string) bool {
+	left, leftErr := url.Parse(a)
+	right, rightErr := url.Parse(b)
+	return leftErr == nil && rightErr == nil && left.Scheme == "https" && right.Scheme == "https" && address(left) == address(right)
+}
