@@ -1,0 +1,99 @@
+package v1alpha1
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func instance(namespace, name string, uid types.UID) *ClusterInstance {
+	return &ClusterInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}}
+}
+
+func TestDerivedNamesAreDNSLabels(t *testing.T) {
+	tests := map[string]string{
+		"a pool's instance":                     "crc-pool-0",
+		"the shortest name":                     "a",
+		"a name that starts with a digit":       "4.19-0",
+		"a standalone instance with dots":       "my.cluster.example",
+		"a dash where the name is cut":          strings.Repeat("a", 29) + "-bcd",
+		"a dot where the name is cut":           strings.Repeat("a", 29) + ".bcd",
+		"dashes up to where the name is cut":    "a" + strings.Repeat("-", 40) + "b",
+		"the longest name of a pool's instance": strings.Repeat("p", 40) + "-499",
+		"the longest name of all":               strings.Repeat(strings.Repeat("x", 50)+".", 4) + strings.Repeat("y", 49),
+	}
+	for sentence, name := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			i := instance("clusters", name, "5d2c0a1e-0000-4000-8000-000000000001")
+			for what, got := range map[string]string{
+				"derived name": i.DerivedName(), "run": i.RunName(2), "last run": i.RunName(1 << 20),
+				"identity": i.IdentitySecretName(), "kubeconfig": i.KubeconfigSecretName(),
+			} {
+				problems := validation.IsDNS1123Label(got)
+				if strings.HasSuffix(what, "identity") || strings.HasSuffix(what, "kubeconfig") {
+					problems = validation.IsDNS1123Subdomain(got)
+				}
+				if len(problems) > 0 || len(got) > 63 {
+					t.Errorf("%s %q (%d characters): %v", what, got, len(got), problems)
+				}
+			}
+			if got := i.Hostname("apps.example.com"); got != i.DerivedName()+".apps.example.com" {
+				t.Errorf("hostname %q", got)
+			}
+		})
+	}
+}
+
+func TestDerivedNamesShareNothing(t *testing.T) {
+	first := instance("clusters", "crc-0", "uid-1")
+	tests := map[string]*ClusterInstance{
+		"the next instance of the slot":        instance("clusters", "crc-0", "uid-2"),
+		"the same name in another namespace":   instance("other", "crc-0", "uid-1"),
+		"another name":                         instance("clusters", "crc-1", "uid-1"),
+		"a name that looks the same cut short": instance("clusters", "crc.0", "uid-1"),
+	}
+	for name, other := range tests {
+		t.Run(name, func(t *testing.T) {
+			if other.DerivedName() == first.DerivedName() {
+				t.Errorf("both are called %s", other.DerivedName())
+			}
+		})
+	}
+	if again := instance("clusters", "crc-0", "uid-1"); again.DerivedName() != first.DerivedName() || again.RunName(1) == first.RunName(0) {
+		t.Error("names are no function of the instance and the attempt")
+	}
+}
+
+func TestSecretsOfAPoolsInstanceKeepLiteralNames(t *testing.T) {
+	i := instance("clusters", strings.Repeat("p", 40)+"-499", "uid")
+	if i.IdentitySecretName() != i.Name+"-identity" || i.KubeconfigSecretName() != i.Name+"-kubeconfig" {
+		t.Errorf("got %s and %s", i.IdentitySecretName(), i.KubeconfigSecretName())
+	}
+}
+
+func TestInstanceName(t *testing.T) {
+	if got := InstanceName("crc", 12); got != "crc-12" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestPipelineName(t *testing.T) {
+	tests := map[string]struct {
+		provisioning *Provisioning
+		want         string
+	}{
+		"nothing is said about provisioning": {want: "provision-crc"},
+		"no Pipeline is named":               {provisioning: &Provisioning{RetryLimit: 1}, want: "provision-crc"},
+		"a Pipeline is named":                {provisioning: &Provisioning{Pipeline: "mine"}, want: "mine"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := PipelineName(TypeCRC, tt.provisioning); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
