@@ -144,7 +144,7 @@ func (s State) start(service Service) (int, error) {
 	}
 	defer null.Close()
 	process, err := os.StartProcess(service.Path, service.Args, &os.ProcAttr{
-		Dir: "/", Env: append(os.Environ(), service.Env...), Files: []*os.File{null, log, log},
+		Dir: "/", Env: Environment(os.Environ(), service.Env), Files: []*os.File{null, log, log},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

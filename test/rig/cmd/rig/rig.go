@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"opdev.io/guestcluster/test/rig/builds"
@@ -96,18 +95,12 @@ func (r *rig) writeEnv() error {
 }
 
 func (r *rig) exec(argv []string) error {
-	var env []string
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "PATH=") {
-			env = append(env, variable)
-		}
-	}
 	path := r.state.Path("bin") + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin"
 	if err := os.Setenv("PATH", path); err != nil {
 		return err
 	}
-	env = append(env, r.variables()...)
-	env = append(env, "PATH="+path, "KUBECONFIG="+r.state.Path("kubeconfig-inside"))
+	inside := []string{"PATH=" + path, "KUBECONFIG=" + r.state.Path("kubeconfig-inside")}
+	env := confine.Environment(os.Environ(), r.variables(), inside)
 	return r.state.Exec(argv, env)
 }
 
