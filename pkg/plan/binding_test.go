@@ -296,3 +296,18 @@ func TestAvailable(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkPairLeases(b *testing.B) {
+	for _, n := range []int{100, 1000, 10000} {
+		var waiting []WaitingLease
+		for i := range n {
+			waiting = append(waiting, waits(fmt.Sprintf("ci/lease-%d", i), int32(i%3), time.Duration(i)*time.Second))
+		}
+		available := []*v1alpha1.ClusterInstance{spare("pool-0", currentHash, time.Hour)}
+		b.Run(fmt.Sprintf("%d leases", n), func(b *testing.B) {
+			for b.Loop() {
+				PairLeases(waiting, available, currentHash)
+			}
+		})
+	}
+}

@@ -712,3 +712,13 @@ func TestFailureText(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkPool(b *testing.B) {
+	f := supply(func(s *v1alpha1.ClusterPoolSpec) { s.MaxSize, s.WarmSpares = 500, 100 }).waiting(1000)
+	for slot := range int32(499) {
+		f.Instances = append(f.Instances, inSlot(slot, claimed))
+	}
+	for b.Loop() {
+		Pool(f, noon)
+	}
+}
