@@ -22,7 +22,7 @@ func (s State) Init(target string) error {
 	if err != nil {
 		return fmt.Errorf("take over the listener: %w", err)
 	}
-	if err := errors.Join(s.setUpMounts(), setUpNetwork(), setUpCgroups()); err != nil {
+	if err := errors.Join(s.setUpMounts(), setUpNetwork(), s.setUpCgroups()); err != nil {
 		return err
 	}
 	// The same address inside lets one kubeconfig work on both sides.
@@ -109,7 +109,7 @@ func setUpNetwork() error {
 
 // setUpCgroups makes the root of the pods' cgroups in every hierarchy. A new
 // cpuset takes no process before it has processors and memory nodes.
-func setUpCgroups() error {
+func (s State) setUpCgroups() error {
 	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func setUpCgroups() error {
 	}
 	for _, file := range hierarchies {
 		parent := filepath.Dir(file)
-		if err := os.MkdirAll(filepath.Join(parent, CgroupRoot), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(parent, s.CgroupRoot()), 0o755); err != nil {
 			return fmt.Errorf("make a cgroup: %w", err)
 		}
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
@@ -127,7 +127,7 @@ func setUpCgroups() error {
 			if err != nil {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(parent, CgroupRoot, name), value, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(parent, s.CgroupRoot(), name), value, 0o644); err != nil {
 				return fmt.Errorf("set %s: %w", name, err)
 			}
 		}

@@ -7,9 +7,6 @@ const (
 	NodeIP = "10.87.0.2"
 	// NodeName is the node's name in the cluster.
 	NodeName = "rig"
-	// CgroupRoot is the cgroup of every pod, so that another kubelet on the
-	// machine leaves them alone.
-	CgroupRoot = "/guestcluster-rig"
 )
 
 // State is the folder of everything that a rig keeps.
@@ -19,6 +16,10 @@ type State string
 func (s State) Path(names ...string) string {
 	return filepath.Join(append([]string{string(s)}, names...)...)
 }
+
+// CgroupRoot is the cgroup of every pod, named after the folder: a kubelet
+// kills what it does not know below its root, so no two may share one.
+func (s State) CgroupRoot() string { return "/" + filepath.Base(string(s)) }
 
 // mounts are the places that Kubernetes hard-codes and where the state is put
 // instead, in the rig's mount namespace.

@@ -121,7 +121,7 @@ func (s State) Stop(keep bool) error {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	err := removeCgroups()
+	err := s.removeCgroups()
 	for place := range mounts {
 		// Only ever an empty mount point of ours; a directory in use stays.
 		_ = os.Remove(place)
@@ -143,12 +143,12 @@ func retry(f func() error) (err error) {
 	return err
 }
 
-func removeCgroups() error {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*" + CgroupRoot)
+func (s State) removeCgroups() error {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*" + s.CgroupRoot())
 	if err != nil {
 		return err
 	}
-	roots = append(roots, "/sys/fs/cgroup"+CgroupRoot)
+	roots = append(roots, "/sys/fs/cgroup"+s.CgroupRoot())
 	return retry(func() (err error) {
 		for _, root := range roots {
 			err = errors.Join(err, removeCgroup(root))

@@ -41,6 +41,10 @@ func Write(v Values) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("make the configuration directory: %w", err)
 		}
+		// kube-proxy ends when its file is written, even with the same content.
+		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, out.Bytes()) {
+			continue
+		}
 		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", t.Name(), err)
 		}

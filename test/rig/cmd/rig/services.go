@@ -65,7 +65,7 @@ func (r *rig) startNode(ctx context.Context, c *compiling) error {
 
 func (r *rig) values(runc string) node.Values {
 	return node.Values{
-		State: r.state, NodeIP: confine.NodeIP, NodeName: confine.NodeName, CgroupRoot: confine.CgroupRoot,
+		State: r.state, NodeIP: confine.NodeIP, NodeName: confine.NodeName, CgroupRoot: r.state.CgroupRoot(),
 		Registry: registryAddress, PauseImage: pauseImage, Runc: runc, IngressDomain: ingressDomain,
 	}
 }

@@ -122,12 +122,30 @@ func (r *rig) installTekton(ctx context.Context, release []byte) error {
 		}
 	}
 	r.log("Tekton is ready")
+	return r.checkTekton(ctx)
+}
+
+// checkTekton runs one TaskRun per cluster and set of images.
+func (r *rig) checkTekton(ctx context.Context) error {
 	check := bytes.ReplaceAll(manifest("check.yaml"), []byte("GUEST_IMAGE"), []byte(guestImage))
 	if err := r.applyOnce(ctx, "check", check); err != nil {
 		return err
 	}
-	_, err := r.kubectl(ctx, nil, "wait", "-n", "rig-check", "--for=condition=Succeeded", "--timeout=180s", "taskrun/check")
-	return err
+	var state []byte
+	err := r.poll(ctx, "a TaskRun ends", func() (err error) {
+		state, err = r.kubectl(ctx, nil, "get", "-n", "rig-check", "taskrun/check",
+			"-o", "jsonpath={.status.conditions[0].status} {.status.conditions[0].message}")
+		if err == nil && !bytes.HasPrefix(state, []byte("True")) && !bytes.HasPrefix(state, []byte("False")) {
+			err = fmt.Errorf("taskrun check: %s", state)
+		}
+		return err
+	})
+	if err != nil || bytes.HasPrefix(state, []byte("True")) {
+		return err
+	}
+	// The next up tries again.
+	_, err = r.kubectl(ctx, nil, "delete", "-n", "rig-check", "taskrun/check")
+	return errors.Join(fmt.Errorf("the TaskRun that proves Tekton failed: %s", state), err, os.Remove(r.config("applied-check")))
 }
 
 func (r *rig) goCommand(ctx context.Context, args ...string) (string, error) {
