@@ -29,11 +29,9 @@ const component = "guestcluster-controller"
 
 func main() {
 	domain := flag.String("ingress-domain", "", "domain of the guests' hostnames; default is that of ingresses.config.openshift.io/cluster")
-	qps := flag.Float64("kube-api-qps", 200, "requests a second to the API server")
-	burst := flag.Int("kube-api-burst", 400, "burst of requests to the API server")
 	threads := flag.Int("threads-per-controller", 8, "reconciles at one time in each controller")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
-	cfg.QPS, cfg.Burst = float32(*qps), *burst
+	cfg.QPS, cfg.Burst = max(cfg.QPS, 200), max(cfg.Burst, 400)
 	controller.DefaultThreadsPerController = *threads
 
 	ctx := signals.NewContext()
