@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/instance/resources"
 )
@@ -65,13 +67,25 @@ func (r *Reconciler) makeChildren(ctx context.Context, i *v1alpha1.ClusterInstan
 	if _, err := ensure(ctx, rbac.RoleBindings(i.Namespace), i, "RoleBinding", name, always(resources.RoleBinding(i))); err != nil {
 		return err
 	}
-	if stepRole != "" {
-		name, want := resources.StepsBindingName(i), resources.StepsBinding(i, stepRole)
-		if _, err := ensure(ctx, rbac.RoleBindings(i.Namespace), i, "RoleBinding", name, always(want)); err != nil {
-			return err
-		}
+	if err := r.bindStepRole(ctx, i, stepRole); err != nil {
+		return err
 	}
 	return r.repairNetwork(ctx, i)
+}
+
+// bindStepRole gives the steps the ClusterRole that the Pipeline asks for.
+func (r *Reconciler) bindStepRole(ctx context.Context, i *v1alpha1.ClusterInstance, role string) error {
+	if role == "" {
+		return nil
+	}
+	name, want := resources.StepsBindingName(i), resources.StepsBinding(i, role)
+	_, err := ensure(ctx, r.kube.RbacV1().RoleBindings(i.Namespace), i, "RoleBinding", name, always(want))
+	if err != nil && strings.Contains(err.Error(), "attempting to grant RBAC permissions") {
+		return &waitError{reason: v1alpha1.ReasonAccessMissing, denied: true, after: lookAgain, message: fmt.Sprintf(
+			"the Pipeline's steps need ClusterRole %s (annotation %s), which the controller may not bind: give it verb bind on that ClusterRole",
+			role, guestcluster.StepRoleAnnotation)}
+	}
+	return err
 }
 
 func (r *Reconciler) makeSecrets(ctx context.Context, i *v1alpha1.ClusterInstance) error {

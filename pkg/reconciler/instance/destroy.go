@@ -48,7 +48,7 @@ func (r *Reconciler) FinalizeKind(ctx context.Context, i *v1alpha1.ClusterInstan
 	r.forget(i)
 	left, err := r.destroy(ctx, i, false)
 	if err == nil && len(left) == 0 {
-		return nil
+		return r.letGo(ctx, i)
 	}
 	wait := "waiting for " + strings.Join(left, ", ")
 	if apierrors.IsForbidden(err) {
@@ -61,6 +61,19 @@ func (r *Reconciler) FinalizeKind(ctx context.Context, i *v1alpha1.ClusterInstan
 		return errors.Join(writeErr, err)
 	}
 	return controller.NewRequeueAfter(plan.DestroyPause(i.DeletionTimestamp.Time, r.clock.Now()))
+}
+
+// letGo lets the generated code drop the finalizer, but not from an instance
+// that is gone and only stands in the cache: that would be an error and an Event.
+func (r *Reconciler) letGo(ctx context.Context, i *v1alpha1.ClusterInstance) reconciler.Event {
+	live, err := r.client.GuestclusterV1alpha1().ClusterInstances(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || (err == nil && live.UID != i.UID) {
+		return controller.NewSkipKey(i.Namespace + "/" + i.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("read instance: %w", err)
+	}
+	return nil
 }
 
 func (r *Reconciler) forget(i *v1alpha1.ClusterInstance) {

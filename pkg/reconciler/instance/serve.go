@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -41,8 +42,10 @@ func (r *Reconciler) repairSometimes(ctx context.Context, i *v1alpha1.ClusterIns
 	err := r.repairNetwork(ctx, i)
 	if err != nil {
 		r.repaired.forget(i.UID)
+		return err
 	}
-	return err
+	i.MarkAllowed()
+	return nil
 }
 
 // probe applies the newest result and asks for the next one when it is due.
@@ -61,17 +64,21 @@ func (r *Reconciler) target(i *v1alpha1.ClusterInstance) probe.Target {
 	i = i.DeepCopy()
 	return probe.Target{
 		UID: i.UID, Endpoint: i.Status.APIEndpoint, Full: i.Status.ReadyTime == nil,
-		Kubeconfig: func(ctx context.Context) ([]byte, error) {
-			secret, err := r.readHandoff(ctx, i)
-			if err != nil {
-				return nil, err
-			}
-			if !metav1.IsControlledBy(secret, i) {
-				return nil, &foreignError{kind: "Secret", namespace: i.Namespace, name: secret.Name}
-			}
-			return secret.Data[guestcluster.KubeconfigKey], nil
-		},
+		Kubeconfig: func(ctx context.Context) ([]byte, error) { return r.kubeconfig(ctx, i) },
 	}
+}
+
+// kubeconfig is empty when its Secret is gone or not ours: without it the
+// instance is of no use, so that counts as a miss.
+func (r *Reconciler) kubeconfig(ctx context.Context, i *v1alpha1.ClusterInstance) ([]byte, error) {
+	secret, err := r.readHandoff(ctx, i)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil || !metav1.IsControlledBy(secret, i) {
+		return nil, err
+	}
+	return secret.Data[guestcluster.KubeconfigKey], nil
 }
 
 func (r *Reconciler) probeFacts(i *v1alpha1.ClusterInstance, result probe.Result) plan.ProbeFacts {
