@@ -18,7 +18,7 @@ import (
 )
 
 // lookAgain is for states that no watch ends.
-const lookAgain = 10 * time.Second
+const lookAgain = 5 * time.Second
 
 // waitError says what an instance waits for. It is no failure.
 type waitError struct {
