@@ -30,7 +30,7 @@ func PoolDeletion(instances []PoolInstance) (remove []Deletion, waitsFor string)
 	if left == 0 {
 		return nil, ""
 	}
-	return remove, fmt.Sprintf("%d instances are left, %d of them leased: they go when their leases are released", left, leased)
+	return remove, fmt.Sprintf("%d instances are being destroyed, %d are leased: those go when their leases are released", left-leased, leased)
 }
 
 // FailureText is a failure in one line: reason, run, task, step and exit code.

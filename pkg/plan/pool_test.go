@@ -671,14 +671,14 @@ func TestPoolDeletion(t *testing.T) {
 		"unclaimed instances are deleted": {
 			instances: []PoolInstance{inSlot(0), inSlot(1, ready), inSlot(2, failed), inSlot(3, ready, stale)},
 			remove:    []Deletion{removed(0), removed(1), removed(2), removed(3)},
-			waitsFor:  "4 instances are left, 0 of them leased: they go when their leases are released"},
+			waitsFor:  "4 instances are being destroyed, 0 are leased: those go when their leases are released"},
 		"leased instances are waited for": {
 			instances: []PoolInstance{inSlot(0, claimed), inSlot(1, ready)},
 			remove:    []Deletion{removed(1)},
-			waitsFor:  "2 instances are left, 1 of them leased: they go when their leases are released"},
+			waitsFor:  "1 instances are being destroyed, 1 are leased: those go when their leases are released"},
 		"what is being deleted is waited for": {
 			instances: []PoolInstance{inSlot(0, claimed, deleting)},
-			waitsFor:  "1 instances are left, 0 of them leased: they go when their leases are released"},
+			waitsFor:  "1 instances are being destroyed, 0 are leased: those go when their leases are released"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -47,9 +47,9 @@ const (
 
 // Finalizers, one for each kind.
 const (
-	PoolFinalizer     = "clusterpools." + GroupName
-	InstanceFinalizer = "clusterinstances." + GroupName
-	LeaseFinalizer    = "clusterleases." + GroupName
+	PoolFinalizer     = GroupName + "/pool"
+	InstanceFinalizer = GroupName + "/instance"
+	LeaseFinalizer    = GroupName + "/lease"
 )
 
 // Keys of the Secrets <instance>-kubeconfig and <lease>-access.
