@@ -22,7 +22,8 @@ func (s State) Path(names ...string) string {
 func (s State) CgroupRoot() string { return "/" + filepath.Base(string(s)) }
 
 // mounts are the places that Kubernetes hard-codes and where the state is put
-// instead, in the rig's mount namespace.
+// instead, in the rig's mount namespace. They stay as empty directories:
+// removing one would unmount it in every other rig.
 var mounts = map[string]string{
 	"/var/lib/kubelet":    "kubelet",
 	"/var/lib/cni":        "cni-cache",

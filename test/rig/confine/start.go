@@ -122,10 +122,6 @@ func (s State) Stop(keep bool) error {
 		}
 	}
 	err := s.removeCgroups()
-	for place := range mounts {
-		// Only ever an empty mount point of ours; a directory in use stays.
-		_ = os.Remove(place)
-	}
 	if keep {
 		return errors.Join(err, os.RemoveAll(s.Path("init.pid")), os.RemoveAll(s.Path("init.ready")))
 	}
