@@ -92,7 +92,7 @@ func (b *booter) ready(ctx context.Context, probe *probe) error {
 		return err
 	}
 	if pod.Status.PodIP == "" {
-		return fmt.Errorf("Pod %s/%s has no address yet%s", b.namespace, b.service, holdup(pod))
+		return fmt.Errorf("pod %s/%s has no address yet%s", b.namespace, b.service, holdup(pod))
 	}
 	if err := probe.ready(ctx, pod.Status.PodIP); err != nil {
 		return fmt.Errorf("guest API is not ready%s: %w", holdup(pod), err)
