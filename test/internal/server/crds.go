@@ -11,10 +11,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 )
 
@@ -89,15 +91,11 @@ func (s *Server) applyCRDs(ctx context.Context, dir string) ([]string, error) {
 	}
 	var names []string
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		objects, err := ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		for _, document := range strings.Split(string(text), "\n---\n") {
-			crd, err := Parse(document)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
-			}
+		for _, crd := range objects {
 			if crd.GetKind() != "CustomResourceDefinition" {
 				continue
 			}
@@ -132,6 +130,42 @@ func (s *Server) waitEstablished(ctx context.Context, name string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("wait for CRD %s: %w", name, err)
+	}
+	return nil
+}
+
+// ReadFile reads all objects of a YAML file.
+func ReadFile(file string) ([]*unstructured.Unstructured, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		object, err := Parse(document)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if object.Object != nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+// Apply makes an object of a kind whose resource is its name in the plural.
+func (s *Server) Apply(ctx context.Context, object *unstructured.Unstructured) error {
+	gvr, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	var client dynamic.ResourceInterface = s.Dynamic.Resource(gvr)
+	if object.GetNamespace() != "" {
+		client = s.Dynamic.Resource(gvr).Namespace(object.GetNamespace())
+	}
+	_, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "test", Force: true})
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	if gvr == crdResource {
+		return s.waitEstablished(ctx, object.GetName())
 	}
 	return nil
 }

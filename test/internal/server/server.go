@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,6 +28,8 @@ type Options struct {
 	Tekton bool
 	// ControllerManager adds garbage collection and namespace deletion.
 	ControllerManager bool
+	// Prepare runs before the tests.
+	Prepare func(ctx context.Context, s *Server) error
 }
 
 // Server is the package's API server with an administrator's clients.
@@ -58,6 +61,12 @@ func run(m *testing.M, options Options, into **Server) int {
 		return 1
 	}
 	*into = s
+	if options.Prepare != nil {
+		if err := options.Prepare(context.Background(), s); err != nil {
+			fmt.Fprintln(os.Stderr, errors.Join(err, s.Stop()))
+			return 1
+		}
+	}
 	code := m.Run()
 	if err := s.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -64,7 +64,7 @@ type CRCBundleSpec struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 	// GoldenVolumeSize of the golden volume; default is what the disk's virtual size needs.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? (self.size() <= 32 && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))) : int(self) > 0",message="must be a positive quantity such as 14Gi"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? (self.size() <= 32 && self.matches('^[+]?[0-9.]+([eE][+-]?[0-9]{1,2}|[A-Za-z]*)$') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))) : int(self) > 0",message="must be a positive quantity such as 14Gi"
 	GoldenVolumeSize *resource.Quantity `json:"goldenVolumeSize,omitempty"`
 }
 

@@ -59,7 +59,7 @@ type ClusterTemplate struct {
 	OCPVersion string `json:"ocpVersion,omitempty"`
 	// Memory of the cluster's machine; default 14Gi (crc).
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? (self.size() <= 32 && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))) : int(self) > 0",message="must be a positive quantity such as 14Gi"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? (self.size() <= 32 && self.matches('^[+]?[0-9.]+([eE][+-]?[0-9]{1,2}|[A-Za-z]*)$') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))) : int(self) > 0",message="must be a positive quantity such as 14Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// Cores of the cluster's machine; default 4 (crc).
 	// +optional
@@ -68,7 +68,7 @@ type ClusterTemplate struct {
 	Cores int32 `json:"cores,omitempty"`
 	// RootVolumeSize is the size of the root disk; default 80Gi (crc).
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? (self.size() <= 32 && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))) : int(self) > 0",message="must be a positive quantity such as 14Gi"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? (self.size() <= 32 && self.matches('^[+]?[0-9.]+([eE][+-]?[0-9]{1,2}|[A-Za-z]*)$') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))) : int(self) > 0",message="must be a positive quantity such as 14Gi"
 	RootVolumeSize *resource.Quantity `json:"rootVolumeSize,omitempty"`
 	// StorageClassName of the root disk; default is the cluster's default class.
 	// +optional
