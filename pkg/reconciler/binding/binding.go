@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/reconciler"
@@ -49,6 +50,7 @@ type Reconciler struct {
 	Access     *access.Checker
 	Holders    *holder.Checker
 	Clock      clock.PassiveClock
+	Events     record.EventRecorder
 	// EnqueueAfter looks at a pool again when time alone changes the pass.
 	EnqueueAfter func(pool types.NamespacedName, after time.Duration)
 }
@@ -201,7 +203,7 @@ func (r *Reconciler) commitPair(ctx context.Context, pair plan.Pair) error {
 		}
 		return err
 	}
-	controller.GetEventRecorder(ctx).Eventf(lease, corev1.EventTypeNormal, "Claimed",
+	r.Events.Eventf(lease, corev1.EventTypeNormal, "Claimed",
 		"claimed instance %s/%s", pair.Instance.Namespace, pair.Instance.Name)
 	return nil
 }
@@ -244,7 +246,7 @@ func (r *Reconciler) tell(ctx context.Context, cached *v1alpha1.ClusterLease, wa
 		return dropConflict(err)
 	}
 	if cached.Status.BoundReason() != wait.Reason {
-		controller.GetEventRecorder(ctx).Event(lease, corev1.EventTypeNormal, string(wait.Reason), wait.Message)
+		r.Events.Event(lease, corev1.EventTypeNormal, string(wait.Reason), wait.Message)
 	}
 	return nil
 }

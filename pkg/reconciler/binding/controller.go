@@ -47,6 +47,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Access:     access.FromContext(ctx),
 		Holders:    &holder.Checker{Client: tektonclient.Get(ctx), Lister: pipelineruninformer.Get(ctx).Lister()},
 		Clock:      clock.RealClock{},
+		Events:     newRecorder(ctx),
 	}
 	r.PromoteFunc = func(bucket reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
 		return r.enqueueAll(bucket, enqueue)

@@ -1,0 +1,24 @@
+package binding
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	"knative.dev/pkg/controller"
+
+	"opdev.io/guestcluster/pkg/client/clientset/versioned/scheme"
+)
+
+// newRecorder makes what generated reconcilers get for nothing: a plain one
+// finds no recorder in its context.
+func newRecorder(ctx context.Context) record.EventRecorder {
+	if recorder := controller.GetEventRecorder(ctx); recorder != nil {
+		return recorder
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: queueName})
+}
