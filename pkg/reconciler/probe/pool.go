@@ -74,12 +74,15 @@ func (p *Pool) Request(key types.NamespacedName, target Target) {
 	}
 }
 
-// Result implements Prober.
+// Result implements Prober. Of another UID nothing is told: an instance must
+// not become Ready by what the last one of its name answered.
 func (p *Pool) Result(key types.NamespacedName, uid types.UID) (Result, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, ok := p.results[key]
-	return r, ok && r.UID == uid
+	if r, ok := p.results[key]; ok && r.UID == uid {
+		return r, true
+	}
+	return Result{}, false
 }
 
 // Forget implements Prober.

@@ -39,7 +39,7 @@ type Result struct {
 type Prober interface {
 	// Request queues a probe unless one of that key is waiting or running.
 	Request(key types.NamespacedName, target Target)
-	// Result returns the newest result for this UID.
+	// Result returns the newest result for this UID, or an empty one.
 	Result(key types.NamespacedName, uid types.UID) (Result, bool)
 	// Forget drops what is known of a key.
 	Forget(key types.NamespacedName)

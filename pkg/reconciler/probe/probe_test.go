@@ -199,8 +199,8 @@ func TestPoolCountsMisses(t *testing.T) {
 	if got := probe("two"); got.Misses != 0 || got.Err != nil {
 		t.Errorf("after an answer: %+v", got)
 	}
-	if _, ok := pool.Result(key, "one"); ok {
-		t.Error("the result of an older UID is returned")
+	if got, ok := pool.Result(key, "one"); ok || got != (Result{}) {
+		t.Errorf("the result of another UID is returned: %+v", got)
 	}
 	pool.Forget(key)
 	if _, ok := pool.Result(key, "two"); ok {
