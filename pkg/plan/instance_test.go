@@ -65,6 +65,11 @@ func TestProbe(t *testing.T) {
 		"over half of the pool holds it":           {ProbeFacts{Ready: true, Probed: ago(0), Misses: 9, UnreachableSince: ago(time.Hour), Peers: 3, Failing: 2}, ProbePlan{ProbeHeld, false, time.Minute}},
 		"a claimed one is never ended":             {ProbeFacts{Ready: true, Claimed: true, Probed: ago(0), Misses: 99, UnreachableSince: ago(time.Hour), Peers: 1, Failing: 1}, ProbePlan{ProbeUnreachable, false, time.Minute}},
 		"one that was never Ready ends as well":    {ProbeFacts{Probed: ago(0), Misses: 99, UnreachableSince: ago(11 * time.Minute), Peers: 1, Failing: 1}, ProbePlan{ProbeFailed, false, 5 * time.Second}},
+		"and is not held with its like":            {ProbeFacts{Probed: ago(0), Misses: 99, UnreachableSince: ago(11 * time.Minute), Peers: 3, Failing: 3}, ProbePlan{ProbeFailed, false, 5 * time.Second}},
+		"a probe of two minutes ago still counts":  {ProbeFacts{Ready: true, Probed: ago(2 * time.Minute), Good: true}, ProbePlan{ProbeReachable, true, time.Minute}},
+		"a good one of an earlier term does not":   {ProbeFacts{Ready: true, Probed: ago(time.Hour), Good: true}, ProbePlan{ProbeUndecided, true, time.Minute}},
+		"nor do its misses":                        {ProbeFacts{Ready: true, Probed: ago(time.Hour), Misses: 9, UnreachableSince: ago(2 * time.Hour)}, ProbePlan{ProbeUndecided, true, time.Minute}},
+		"nor one from before Ready":                {ProbeFacts{Probed: ago(3 * time.Minute), Good: true}, ProbePlan{ProbeUndecided, true, 5 * time.Second}},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -3,9 +3,13 @@ package plan
 import "time"
 
 const (
-	probeInterval      = time.Minute
-	probeFastInterval  = 5 * time.Second
-	probeMisses        = 3
+	probeInterval     = time.Minute
+	probeFastInterval = 5 * time.Second
+	probeMisses       = 3
+	// probeTrust is two intervals: what a leader remembers from an earlier term
+	// says nothing of the guest now. It is no shorter before Ready, since probes
+	// take longer then than the pause between them.
+	probeTrust         = 2 * probeInterval
 	unreachableTooLong = 10 * time.Minute
 )
 
@@ -36,7 +40,8 @@ const (
 	ProbeReachable
 	// ProbeUnreachable keeps it from being handed out.
 	ProbeUnreachable
-	// ProbeHeld spares it: so many fail at once that the cause is elsewhere.
+	// ProbeHeld spares it: so many fail at once that the cause is elsewhere. One
+	// that was never Ready is not worth sparing: its topology may never work.
 	ProbeHeld
 	// ProbeFailed ends it, so that the pool replaces it.
 	ProbeFailed
@@ -51,12 +56,16 @@ type ProbePlan struct {
 
 // Probe decides.
 //
+//	no probe in the last two minutes        undecided
 //	last probe good                         reachable
 //	fewer than 3 misses, not unreachable    undecided
 //	unreachable below 10 minutes, claimed   unreachable
-//	longer, over half of 2 or more fail     held
+//	longer, over half of 2 or more fail     held, if it was Ready once
 //	longer                                  failed
 func Probe(f ProbeFacts, now time.Time) ProbePlan {
+	if now.Sub(f.Probed) > probeTrust {
+		f.Probed = time.Time{}
+	}
 	interval := probeInterval
 	if !f.Ready {
 		interval = probeFastInterval
@@ -82,7 +91,7 @@ func probeVerdict(f ProbeFacts, now time.Time) ProbeVerdict {
 		return ProbeUndecided
 	case f.Claimed || !unreachable || now.Sub(f.UnreachableSince) < unreachableTooLong:
 		return ProbeUnreachable
-	case f.Peers > 1 && 2*f.Failing > f.Peers:
+	case f.Ready && f.Peers > 1 && 2*f.Failing > f.Peers:
 		return ProbeHeld
 	}
 	return ProbeFailed
