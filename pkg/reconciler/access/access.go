@@ -63,10 +63,11 @@ func (c *Checker) Leases(ctx context.Context, namespace string) (command string,
 		right("", "secrets", "create"), right("", "secrets", "delete"))
 }
 
-// Command is what gives the controller a role in a namespace.
+// Command is what gives the controller a role in a namespace. The RoleBinding
+// has the role's name: a namespace may need both, and a roleRef cannot change.
 func Command(namespace, role string) string {
-	return fmt.Sprintf("kubectl create rolebinding guestcluster -n %s --clusterrole=%s --serviceaccount=%s:guestcluster-controller",
-		namespace, role, guestcluster.SystemNamespace)
+	return fmt.Sprintf("kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s:guestcluster-controller",
+		role, namespace, role, guestcluster.SystemNamespace)
 }
 
 func right(group, resource, verb string) authorizationv1.ResourceAttributes {

@@ -32,7 +32,7 @@ func TestAnswersAreRememberedForAShortTime(t *testing.T) {
 		if err != nil || got != ok || reviews.asked != asked {
 			t.Errorf("%s: ok %t, asked %d, error %v", name, got, reviews.asked, err)
 		}
-		const want = "kubectl create rolebinding guestcluster -n ci --clusterrole=guestcluster-namespace --serviceaccount=guestcluster-system:guestcluster-controller"
+		const want = "kubectl create rolebinding guestcluster-namespace -n ci --clusterrole=guestcluster-namespace --serviceaccount=guestcluster-system:guestcluster-controller"
 		if command != want {
 			t.Errorf("%s: command %q", name, command)
 		}
@@ -46,7 +46,12 @@ func TestAnswersAreRememberedForAShortTime(t *testing.T) {
 	expect("a yes is remembered", true, 3)
 	clock.Step(time.Second)
 	expect("a yes ends too", true, 5)
-	if _, ok, _ := c.Leases(t.Context(), "ci"); !ok || reviews.asked != 7 {
+	command, ok, _ := c.Leases(t.Context(), "ci")
+	if !ok || reviews.asked != 7 {
 		t.Errorf("the other role shares an answer: asked %d", reviews.asked)
+	}
+	const want = "kubectl create rolebinding guestcluster-lease-namespace -n ci --clusterrole=guestcluster-lease-namespace --serviceaccount=guestcluster-system:guestcluster-controller"
+	if command != want {
+		t.Errorf("command %q", command)
 	}
 }
