@@ -48,7 +48,7 @@ func (r *Reconciler) readHandoff(ctx context.Context, i *v1alpha1.ClusterInstanc
 	return secret, nil
 }
 
-// runResults are read live: the cached run has none. A pruned run has none either.
+// runResults are read live: the informer's transform drops them. A pruned run has none.
 func (r *Reconciler) runResults(ctx context.Context, i *v1alpha1.ClusterInstance) (map[string]string, error) {
 	run, err := r.tekton.TektonV1().PipelineRuns(i.Namespace).Get(ctx, i.Status.Run.Name, metav1.GetOptions{})
 	switch {

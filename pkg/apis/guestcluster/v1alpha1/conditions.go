@@ -94,9 +94,6 @@ const (
 	ReasonDestroying           Reason = "Destroying"
 	ReasonDestroyed            Reason = "Destroyed"
 	ReasonDestroyWaiting       Reason = "DestroyWaiting"
-	ReasonUnsupportedTopology  Reason = "UnsupportedTopology"
-	ReasonInvalidPullSecret    Reason = "InvalidPullSecret"
-	ReasonMissingBundleSSHKey  Reason = "MissingBundleSSHKey"
 	ReasonNamespaceTerminating Reason = "NamespaceTerminating"
 )
 
