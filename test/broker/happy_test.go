@@ -1,0 +1,79 @@
+package broker_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/test/internal/broker"
+)
+
+func TestLeaseIsBoundReleasedAndReplaced(t *testing.T) {
+	t.Parallel()
+	w := running(t, nil)
+	broker.Record(t, shared, w.namespace, poolName, 1)
+	w.pool(size(1, 1))
+	w.available(1)
+	w.lease("job", func(s *v1alpha1.ClusterLeaseSpec) { s.RequestedBy = "ci" })
+	lease, instance := w.bound("job")
+	if s := lease.Status; s.OCPVersion != broker.Version || s.Topology != "custom" || s.APIEndpoint != instance.Status.APIEndpoint || s.ExpiresAt != nil {
+		t.Errorf("lease status is %+v", s)
+	}
+	if ref := instance.Status.LeaseRef; ref != nil && ref.UID != lease.UID {
+		t.Errorf("instance shows lease %v", ref)
+	}
+	w.release("job")
+	w.reason("job", v1alpha1.ReasonReleased, "spec.release was set")
+	w.phase("job", v1alpha1.LeaseReleased)
+	w.destroyed(instance)
+	w.noSecret("job")
+	w.available(1)
+	if next := w.slot(0); next.UID == instance.UID {
+		t.Error("the instance was not replaced")
+	}
+}
+
+// TestLeaseFromAnotherNamespace runs alone: its controllers see all namespaces.
+func TestLeaseFromAnotherNamespace(t *testing.T) {
+	w := newWorld(t, nil)
+	broker.StartSet(t, shared.Config, broker.SetOptions{Guests: w.guests})
+	t.Cleanup(w.giveBack)
+	w.pool(func(s *v1alpha1.ClusterPoolSpec) {
+		s.AllowedNamespaces = &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"team": "a"}}
+	})
+	w.available(1)
+
+	guest := *w
+	guest.namespace = shared.Namespace(t, map[string]string{"team": "a"})
+	guest.leases = shared.Guest.GuestclusterV1alpha1().ClusterLeases(guest.namespace)
+	t.Cleanup(func() { _ = guest.leases.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}) })
+	here := func(s *v1alpha1.ClusterLeaseSpec) { s.PoolRef.Namespace = w.namespace }
+	guest.lease("job", here)
+	_, instance := guest.bound("job")
+	guest.deleteLease("job")
+	w.destroyed(instance)
+	guest.noSecret("job")
+
+	stranger := guest
+	stranger.namespace = shared.Namespace(t, map[string]string{"team": "b"})
+	stranger.leases = shared.Guest.GuestclusterV1alpha1().ClusterLeases(stranger.namespace)
+	stranger.lease("job", here)
+	stranger.reason("job", v1alpha1.ReasonNamespaceNotAllowed, "does not allow leases from namespace "+stranger.namespace, "spec.allowedNamespaces")
+	w.changePool(t, func(s *v1alpha1.ClusterPoolSpec) { s.AllowedNamespaces.MatchLabels["team"] = "b" })
+	stranger.bound("job")
+	stranger.deleteLease("job")
+}
+
+// changePool changes the pool.
+func (w *world) changePool(t *testing.T, change func(*v1alpha1.ClusterPoolSpec)) {
+	t.Helper()
+	pool, err := w.pools.Get(t.Context(), poolName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&pool.Spec)
+	if _, err := w.pools.Update(t.Context(), pool, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
