@@ -28,8 +28,9 @@ func canaries(t *testing.T, ns string, lease *v1alpha1.ClusterLease) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instance := &v1alpha1.ClusterInstance{ObjectMeta: metav1.ObjectMeta{Name: lease.Status.InstanceRef.Name}}
-	identity, err := rig.Kube.CoreV1().Secrets(lease.Status.InstanceRef.Namespace).Get(t.Context(), instance.IdentitySecretName(), metav1.GetOptions{})
+	ref := lease.Status.InstanceRef
+	instance := &v1alpha1.ClusterInstance{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
+	identity, err := rig.Kube.CoreV1().Secrets(ref.Namespace).Get(t.Context(), instance.IdentitySecretName(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

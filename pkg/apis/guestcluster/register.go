@@ -28,8 +28,6 @@ const (
 	EndpointLabel = GroupName + "/endpoint"
 	// AttemptLabel carries the attempt number, from 0, on provisioning runs.
 	AttemptLabel = GroupName + "/attempt"
-	// LeaseLabel carries the lease's name on its access Secret.
-	LeaseLabel = GroupName + "/lease"
 	// ManagedByLabel is the well-known label, with value ManagedBy on all children.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of ManagedByLabel.
@@ -52,7 +50,7 @@ const (
 	LeaseFinalizer    = GroupName + "/lease"
 )
 
-// Keys of the Secrets <instance>-kubeconfig and <lease>-access.
+// Keys of the Secrets <service>-kubeconfig and <lease>-access.
 const (
 	// KubeconfigKey holds a kubeconfig whose server is the external endpoint.
 	KubeconfigKey = "kubeconfig"
@@ -68,7 +66,7 @@ const (
 	KubeadminPasswordKey = "kubeadmin-password"
 )
 
-// Keys of the immutable Secret <instance>-identity. All values but the SSH
+// Keys of the immutable Secret <service>-identity. All values but the SSH
 // keys (OpenSSH formats) are PEM.
 const (
 	SSHPrivateKeyKey = "ssh-privatekey"

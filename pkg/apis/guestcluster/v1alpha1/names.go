@@ -5,16 +5,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-
-	"knative.dev/pkg/kmeta"
 )
 
 // readableNameLength bounds the part of the instance's name in derived names,
 // so that gc-<part>-<hash> plus a suffix is a DNS label.
 const readableNameLength = 30
 
-// DerivedName is the name of the instance's Service, Route, ServiceAccount,
-// Role and RoleBindings, and the first label of its hostname. It hashes
+// DerivedName is the name of the instance's Service, Route, ServiceAccount, Role
+// and RoleBindings, the start of all its others' and its hostname's first label. It hashes
 // namespace, name and UID: a slot's next instance shares nothing with the last.
 func (i *ClusterInstance) DerivedName() string {
 	sum := sha256.Sum256([]byte(i.Namespace + "/" + i.Name + "/" + string(i.UID)))
@@ -35,14 +33,16 @@ func (i *ClusterInstance) RunName(attempt int32) string {
 	return fmt.Sprintf("%s-provision-%d", i.DerivedName(), attempt)
 }
 
-// IdentitySecretName is the name of the immutable Secret with keys and certificates.
+// IdentitySecretName is the name of the immutable Secret with keys and
+// certificates. It is hashed like the rest: a kubelet keeps an immutable Secret
+// by name, and gave a slot's next guest the certificate of the last.
 func (i *ClusterInstance) IdentitySecretName() string {
-	return kmeta.ChildName(i.Name, "-identity")
+	return i.DerivedName() + "-identity"
 }
 
 // KubeconfigSecretName is the name of the Secret that the provisioning run fills.
 func (i *ClusterInstance) KubeconfigSecretName() string {
-	return kmeta.ChildName(i.Name, "-kubeconfig")
+	return i.DerivedName() + "-kubeconfig"
 }
 
 // InstanceName is the name of the instance in a slot of a pool.

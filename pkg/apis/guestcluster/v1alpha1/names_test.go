@@ -67,10 +67,16 @@ func TestDerivedNamesShareNothing(t *testing.T) {
 	}
 }
 
-func TestSecretsOfAPoolsInstanceKeepLiteralNames(t *testing.T) {
-	i := instance("clusters", strings.Repeat("p", 40)+"-499", "uid")
-	if i.IdentitySecretName() != i.Name+"-identity" || i.KubeconfigSecretName() != i.Name+"-kubeconfig" {
-		t.Errorf("got %s and %s", i.IdentitySecretName(), i.KubeconfigSecretName())
+func TestSecretsOfASlotsNextInstanceHaveOtherNames(t *testing.T) {
+	name := strings.Repeat("p", 40) + "-499"
+	last, next := instance("clusters", name, "uid-1"), instance("clusters", name, "uid-2")
+	for _, pair := range [][2]string{
+		{last.IdentitySecretName(), next.IdentitySecretName()},
+		{last.KubeconfigSecretName(), next.KubeconfigSecretName()},
+	} {
+		if pair[0] == pair[1] {
+			t.Errorf("both lives of the slot have Secret %s", pair[0])
+		}
 	}
 }
 
