@@ -9,14 +9,18 @@ import (
 	tekton "github.com/tektoncd/pipeline/pkg/client/clientset/versioned"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/logging"
 
+	"opdev.io/guestcluster/pkg/client/clientset/versioned/scheme"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/binding"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
@@ -83,6 +87,7 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 		guests.Dial = o.Guests.Dial
 	}
 	ctx = instance.WithConfig(ctx, guests)
+	ctx = controller.WithEventRecorder(ctx, newRecorder(ctx, config))
 	return set, set.run(ctx, config)
 }
 
@@ -105,6 +110,14 @@ func (s *Set) run(ctx context.Context, config *rest.Config) error {
 		_ = controller.StartAll(ctx, all...)
 	}()
 	return nil
+}
+
+// newRecorder replaces the one that every reconciler would make: knative stops
+// its watches without ending the goroutines behind them, which then spin.
+func newRecorder(ctx context.Context, config *rest.Config) record.EventRecorder {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubernetes.NewForConfigOrDie(config).CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "guestcluster"})
 }
 
 // Stop ends the set and waits for it.
