@@ -69,6 +69,8 @@ const (
 	LeaseGiveUp
 	// LeaseHandOver: make the access Secret and become Bound.
 	LeaseHandOver
+	// LeaseKeep: all is well; the access Secret must still be there.
+	LeaseKeep
 	// LeaseRetime: the effective ttl changed.
 	LeaseRetime
 	// LeaseEnd: give back what is held and end, with Reason and Message.
@@ -95,7 +97,7 @@ type LeasePlan struct {
 //	why it must end (endOf)   | give back, end
 //	instance: none            | wait for the binding
 //	gone, other's, deleting   | forget when not bound, InstanceLost when bound
-//	open                      | claim
+//	open                      | claim, once the binding had its time to
 //	not ready, unclaimed      | give up
 //	ours                      | hand over, or keep
 //	ours but lost             | InstanceLost
@@ -125,6 +127,9 @@ func Lease(f LeaseFacts, now time.Time) LeasePlan {
 		return lost(l)
 	case HoldOpen:
 		p.Step = LeaseClaim
+		if pause := claimPause(l, now); pause > 0 {
+			return LeasePlan{Step: LeaseWait, TTL: p.TTL, LookAgain: pause}
+		}
 	case HoldUnready:
 		p.Step = LeaseGiveUp
 	case HoldOurs:
@@ -140,7 +145,7 @@ func ours(l *v1alpha1.ClusterLease, ttl *v1alpha1.Duration) LeaseStep {
 	case !sameTTL(l.Status.EffectiveTTL, ttl):
 		return LeaseRetime
 	default:
-		return LeaseWait
+		return LeaseKeep
 	}
 }
 

@@ -28,7 +28,7 @@ func newLease(changes ...leaseChange) *v1alpha1.ClusterLease {
 }
 
 func names(l *v1alpha1.ClusterLease) {
-	l.MarkClaiming(v1alpha1.ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"})
+	l.MarkClaiming(v1alpha1.ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"}, metav1.Time{Time: ago(5 * time.Second)})
 }
 
 // boundFor makes a lease Bound with the ttl its spec has.
@@ -72,9 +72,9 @@ func TestLease(t *testing.T) {
 			want:  LeasePlan{Step: LeaseWait, LookAgain: 50 * time.Minute}},
 		"a bound lease is looked at when its ttl is over": {
 			facts: LeaseFacts{Lease: newLease(ttl(time.Hour), bound), Hold: HoldOurs},
-			want:  LeasePlan{Step: LeaseWait, TTL: span(time.Hour), LookAgain: 30 * time.Minute}},
+			want:  LeasePlan{Step: LeaseKeep, TTL: span(time.Hour), LookAgain: 30 * time.Minute}},
 		"a bound lease without a ttl is never looked at": {
-			facts: LeaseFacts{Lease: newLease(acquireTimeout(time.Minute), bound), Hold: HoldOurs}, want: LeasePlan{Step: LeaseWait}},
+			facts: LeaseFacts{Lease: newLease(acquireTimeout(time.Minute), bound), Hold: HoldOurs}, want: LeasePlan{Step: LeaseKeep}},
 
 		"release ends a waiting lease": {
 			facts: LeaseFacts{Lease: newLease(released)},
@@ -172,7 +172,7 @@ func TestLeaseByHoldAndPhase(t *testing.T) {
 		HoldDeleting: {"pending": LeaseForget, "bound": end},
 		HoldOpen:     {"pending": LeaseClaim, "bound": LeaseClaim},
 		HoldUnready:  {"pending": LeaseGiveUp, "bound": LeaseGiveUp},
-		HoldOurs:     {"pending": LeaseHandOver, "bound": LeaseWait},
+		HoldOurs:     {"pending": LeaseHandOver, "bound": LeaseKeep},
 		HoldLost:     {"pending": end, "bound": end},
 	}
 	for hold, row := range truth {
@@ -240,6 +240,38 @@ func TestPendingLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := PendingLimit(tt.lease, tt.policy); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAClaimIsLeftToTheBindingAtFirst(t *testing.T) {
+	l := newLease(func(l *v1alpha1.ClusterLease) {
+		l.MarkClaiming(v1alpha1.ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"}, metav1.Time{Time: ago(500 * time.Millisecond)})
+	})
+	got := Lease(LeaseFacts{Lease: l, Hold: HoldOpen}, noon)
+	if want := (LeasePlan{Step: LeaseWait, LookAgain: 1500 * time.Millisecond}); !cmp.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestBlockedTooLong(t *testing.T) {
+	since := func(d time.Duration) *v1alpha1.ClusterLease {
+		return newLease(func(l *v1alpha1.ClusterLease) { l.Status.ClaimedTime = &metav1.Time{Time: ago(d)} })
+	}
+	for name, tt := range map[string]struct {
+		lease    *v1alpha1.ClusterLease
+		obstacle Obstacle
+		want     bool
+	}{
+		"a person has time to make way":                 {since(9 * time.Minute), Obstacle{}, false},
+		"a cluster is not held for ever":                {since(10 * time.Minute), Obstacle{}, true},
+		"what cannot be removed is not waited for":      {since(0), Obstacle{Final: true}, true},
+		"without the time of the claim there is no end": {newLease(), Obstacle{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := BlockedTooLong(tt.lease, tt.obstacle, noon); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
 	}

@@ -87,6 +87,7 @@ type PoolPlan struct {
 //	fewer live than wanted       | create in the lowest free slots, at most maxConcurrent provisioning
 //	no free slot, Failed objects | delete as many of them as slots are wanted
 //	more live than wanted, 2 min | delete free ones: beyond maxSize, stale, newest first
+//	stale, never Ready           | delete at once: what it waits for may never come
 //	stale or over-age spares     | Recreate: stale ones at once; else one at a time while nothing waits
 func Pool(f PoolFacts, now time.Time) PoolPlan {
 	p := &poolPlanner{PoolFacts: f, now: now, deleting: map[string]bool{}}
@@ -242,6 +243,8 @@ func (p *poolPlanner) replaceStale() {
 		switch {
 		case p.withheld(i):
 			p.remove(i, "its template is stale and updateStrategy is Recreate")
+		case i.Stale && !i.Provisioned:
+			p.remove(i, "its template is stale and it was never Ready")
 		case calm && (i.Stale || overAge) && i.Provisioned:
 			why := "its template is stale"
 			if overAge {
@@ -382,12 +385,12 @@ func (p *poolPlanner) verdicts() {
 
 func (p *poolPlanner) capacity() v1alpha1.Verdict {
 	switch {
-	case p.claimed+int(p.Spec.WarmSpares) > int(p.Spec.MaxSize):
-		return v1alpha1.Verdict{Reason: v1alpha1.ReasonMaxSizeTooSmall, Message: fmt.Sprintf(
-			"%d leased and %d warm spares need more than maxSize %d: raise maxSize or lower warmSpares", p.claimed, p.Spec.WarmSpares, p.Spec.MaxSize)}
 	case p.Pending > p.available && p.freeSlots() == 0:
 		return v1alpha1.Verdict{Reason: v1alpha1.ReasonAtCapacity, Message: fmt.Sprintf(
 			"%d leases wait and all %d slots are in use: wait for a release or raise maxSize", p.Pending, p.Spec.MaxSize)}
+	case p.claimed+int(p.Spec.WarmSpares) > int(p.Spec.MaxSize):
+		return v1alpha1.Verdict{Reason: v1alpha1.ReasonMaxSizeTooSmall, Message: fmt.Sprintf(
+			"%d leased and %d warm spares need more than maxSize %d: raise maxSize or lower warmSpares", p.claimed, p.Spec.WarmSpares, p.Spec.MaxSize)}
 	}
 	return v1alpha1.Verdict{OK: true, Reason: v1alpha1.ReasonCapacitySufficient}
 }

@@ -222,8 +222,9 @@ func TestPoolSupply(t *testing.T) {
 			facts: supply(func(s *spec) { s.WarmSpares, s.MaxSize = 0, 1 }, inSlot(0, ready, stale)).waiting(1)},
 		"a stale spare stays while the breaker is open": {
 			facts: supply(oneSpare, inSlot(0, readySince(time.Hour), stale)).afterFailures(3, time.Second)},
-		"a stale instance that provisions is let finish": {
-			facts: supply(oneSpare, inSlot(0, stale))},
+		"a stale instance that was never Ready goes at once": {
+			facts:  supply(oneSpare, inSlot(0, stale)),
+			remove: []string{"pool-0: its template is stale and it was never Ready"}},
 		"Recreate replaces every stale spare at once": {
 			facts:  supply(recreate, inSlot(0, ready, stale), inSlot(1, ready, stale)).waiting(2),
 			create: []int32{2, 3},
@@ -463,20 +464,20 @@ func TestPoolVerdicts(t *testing.T) {
 		facts PoolFacts
 		want  verdicts
 	}{
-		"all is well":                                {facts: supply(nil), want: good},
-		"leases wait and no slot is free":            {facts: supply(two, inSlot(0, claimed), inSlot(1)).waiting(1), want: atCapacity},
-		"a lease waits that a spare can serve":       {facts: supply(two, inSlot(0, claimed), inSlot(1, ready)).waiting(1), want: good},
-		"leases wait and a slot is free":             {facts: supply(two, inSlot(0, claimed)).waiting(3), want: good},
-		"a foreign object takes the last slot":       {facts: supply(two, inSlot(0, claimed), inSlot(1, foreign)).waiting(1), want: atCapacity},
-		"no lease waits and no slot is free":         {facts: supply(two, inSlot(0, claimed), inSlot(1)), want: good},
-		"an object beyond maxSize takes no slot":     {facts: supply(two, inSlot(0, ready, foreign), inSlot(7, ready, foreign)).waiting(1), want: good},
-		"leased and spares exceed maxSize":           {facts: supply(two, inSlot(0, claimed), inSlot(1, claimed)), want: tooSmall},
-		"too small a pool says so before AtCapacity": {facts: supply(two, inSlot(0, claimed), inSlot(1, claimed)).waiting(9), want: tooSmall},
-		"the breaker is open":                        {facts: supply(nil).afterFailures(3, 0), want: with(func(v *verdicts) { v.Healthy = v1alpha1.ReasonBreakerOpen })},
-		"a spare is stale":                           {facts: supply(nil, inSlot(0, ready, stale)), want: with(func(v *verdicts) { v.Current = v1alpha1.ReasonStaleInstances })},
-		"a leased instance may be stale":             {facts: supply(nil, inSlot(0, claimed, stale)), want: good},
-		"the namespace did not opt in":               {facts: supply(nil).forbidden(), want: with(func(v *verdicts) { v.Allowed = v1alpha1.ReasonNamespaceDisabled })},
-		"instances beyond maxSize use up its budget": {facts: supply(two, inSlot(3, claimed), inSlot(4, deleting)).waiting(1), want: atCapacity},
+		"all is well":                                                          {facts: supply(nil), want: good},
+		"leases wait and no slot is free":                                      {facts: supply(two, inSlot(0, claimed), inSlot(1)).waiting(1), want: atCapacity},
+		"a lease waits that a spare can serve":                                 {facts: supply(two, inSlot(0, claimed), inSlot(1, ready)).waiting(1), want: good},
+		"leases wait and a slot is free":                                       {facts: supply(two, inSlot(0, claimed)).waiting(3), want: good},
+		"a foreign object takes the last slot":                                 {facts: supply(two, inSlot(0, claimed), inSlot(1, foreign)).waiting(1), want: atCapacity},
+		"no lease waits and no slot is free":                                   {facts: supply(two, inSlot(0, claimed), inSlot(1)), want: good},
+		"an object beyond maxSize takes no slot":                               {facts: supply(two, inSlot(0, ready, foreign), inSlot(7, ready, foreign)).waiting(1), want: good},
+		"leased and spares exceed maxSize":                                     {facts: supply(two, inSlot(0, claimed), inSlot(1, claimed)), want: tooSmall},
+		"leases that wait hear of AtCapacity before that maxSize is too small": {facts: supply(two, inSlot(0, claimed), inSlot(1, claimed)).waiting(9), want: atCapacity},
+		"the breaker is open":                                                  {facts: supply(nil).afterFailures(3, 0), want: with(func(v *verdicts) { v.Healthy = v1alpha1.ReasonBreakerOpen })},
+		"a spare is stale":                                                     {facts: supply(nil, inSlot(0, ready, stale)), want: with(func(v *verdicts) { v.Current = v1alpha1.ReasonStaleInstances })},
+		"a leased instance may be stale":                                       {facts: supply(nil, inSlot(0, claimed, stale)), want: good},
+		"the namespace did not opt in":                                         {facts: supply(nil).forbidden(), want: with(func(v *verdicts) { v.Allowed = v1alpha1.ReasonNamespaceDisabled })},
+		"instances beyond maxSize use up its budget":                           {facts: supply(two, inSlot(3, claimed), inSlot(4, deleting)).waiting(1), want: atCapacity},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -84,9 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key string) error {
 }
 
 func (r *Reconciler) pass(ctx context.Context, pool *v1alpha1.ClusterPool) error {
-	waiting, err := r.waiting(ctx, pool)
-	if err != nil || len(waiting) == 0 {
-		return err
+	waiting, waitErr := r.waiting(ctx, pool)
+	if len(waiting) == 0 {
+		return waitErr
 	}
 	hash, err := plan.TemplateHash(pool.UID, pool.Spec)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Reconciler) pass(ctx context.Context, pool *v1alpha1.ClusterPool) error
 	}
 	pairing := plan.PairLeases(waiting, available, hash)
 	err = r.commit(ctx, pairing.Pairs)
-	return errors.Join(err, r.tellQueue(ctx, pool, pairing.Waiting))
+	return errors.Join(waitErr, err, r.tellQueue(ctx, pool, pairing.Waiting))
 }
 
 // waits says whether the binding may write to a lease: the lease reconciler
@@ -115,7 +115,7 @@ func (r *Reconciler) waiting(ctx context.Context, pool *v1alpha1.ClusterPool) ([
 		return nil, err
 	}
 	var waiting []plan.WaitingLease
-	var errs []error
+	var errs []error // one lease's trouble does not keep the others waiting
 	for _, l := range leases {
 		if !waits(l) {
 			continue
@@ -193,7 +193,7 @@ func (r *Reconciler) commitPair(ctx context.Context, pair plan.Pair) error {
 		return nil
 	}
 	lease := pair.Lease.DeepCopy()
-	lease.MarkClaiming(pair.Instance.Reference())
+	lease.MarkClaiming(pair.Instance.Reference(), metav1.NewTime(r.Clock.Now()))
 	if err := claim.WriteStatus(ctx, r.Client, pair.Lease, lease); err != nil {
 		return err
 	}

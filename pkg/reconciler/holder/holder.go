@@ -46,9 +46,10 @@ func (c *Checker) Live(ctx context.Context, lease *v1alpha1.ClusterLease) (plan.
 		return plan.HolderNone, nil
 	}
 	run, err := c.Client.TektonV1().PipelineRuns(lease.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return plan.HolderGone, nil
 	}
+	// A cluster without Tekton's CRDs answers 404 too: that says nothing of the run.
 	if err != nil {
 		return plan.HolderNone, fmt.Errorf("get holder %s/%s: %w", lease.Namespace, ref.Name, err)
 	}
@@ -87,6 +88,5 @@ func trim(obj any) (any, error) {
 	kept.Status.Status = run.Status.Status
 	kept.Status.StartTime, kept.Status.CompletionTime = run.Status.StartTime, run.Status.CompletionTime
 	kept.Status.ChildReferences = run.Status.ChildReferences
-	kept.Status.Results = run.Status.Results
 	return kept, nil
 }

@@ -55,7 +55,21 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 			logger.Fatalw("add event handler", "error", err)
 		}
 	}
+	if _, err := poolinformer.Get(ctx).Informer().AddEventHandler(policyHandler(impl, leases.Informer().GetIndexer())); err != nil {
+		logger.Fatalw("add event handler", "error", err)
+	}
 	return impl
+}
+
+// policyHandler wakes a pool's leases when its spec changed: limits may have.
+func policyHandler(impl *controller.Impl, leases cache.Indexer) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		old, okOld := before.(*v1alpha1.ClusterPool)
+		pool, ok := after.(*v1alpha1.ClusterPool)
+		if ok && okOld && old.Generation != pool.Generation {
+			enqueueLeases(impl, leases, index.LeasesOfPool, pool.Namespace+"/"+pool.Name)
+		}
+	}}
 }
 
 // enqueueInstanceLeases wakes the lease that claims an instance and those that name it.

@@ -18,9 +18,12 @@ import (
 const blockedPause = 5 * time.Second
 
 // giveBack deletes the access Secret and the instance. Neither waits for the
-// other, and nothing waits for the guest, Tekton or a pod.
-func (r *Reconciler) giveBack(ctx context.Context, lease *v1alpha1.ClusterLease) error {
-	return errors.Join(r.returnInstance(ctx, lease), r.deleteSecret(ctx, lease))
+// other, and nothing waits for the guest, Tekton or a pod. left is a text about
+// a Secret that only garbage collection can delete.
+func (r *Reconciler) giveBack(ctx context.Context, lease *v1alpha1.ClusterLease) (left string, err error) {
+	err = r.returnInstance(ctx, lease)
+	left, secretErr := r.deleteSecret(ctx, lease)
+	return left, errors.Join(err, secretErr)
 }
 
 // returnInstance makes sure that the instance the lease names is gone, going or
@@ -30,9 +33,7 @@ func (r *Reconciler) returnInstance(ctx context.Context, lease *v1alpha1.Cluster
 	if lease.Status.InstanceRef == nil {
 		return nil
 	}
-	bound := lease.DeepCopy()
-	bound.Status.Phase = v1alpha1.LeaseReleasing // force the live GET
-	_, i, err := r.hold(ctx, bound)
+	_, i, err := r.hold(ctx, lease)
 	switch {
 	case err != nil:
 		return err
@@ -50,21 +51,21 @@ func (r *Reconciler) returnInstance(ctx context.Context, lease *v1alpha1.Cluster
 // deleteSecret deletes the access Secret if it is this lease's. Without the
 // right to (the RoleBinding or the namespace is going) it is left to garbage
 // collection: its owner is the lease, and its cluster is being destroyed.
-func (r *Reconciler) deleteSecret(ctx context.Context, lease *v1alpha1.ClusterLease) error {
+func (r *Reconciler) deleteSecret(ctx context.Context, lease *v1alpha1.ClusterLease) (left string, err error) {
 	secrets := r.Kube.CoreV1().Secrets(lease.Namespace)
-	found, err := secrets.Get(ctx, lease.AccessSecretName(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil
+	name := lease.AccessSecretName()
+	found, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		if !metav1.IsControlledBy(found, lease) || !resources.OfLease(found, lease.Name) {
+			return "", nil
+		}
+		err = secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &found.UID}})
 	}
-	if err != nil {
-		return fmt.Errorf("get access secret: %w", err)
+	switch {
+	case err == nil || apierrors.IsNotFound(err):
+		return "", nil
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("; Secret %s goes with the lease: the controller has no rights in namespace %s any more", name, lease.Namespace), nil
 	}
-	if !metav1.IsControlledBy(found, lease) || !resources.OfLease(found, lease.Name) {
-		return nil
-	}
-	err = secrets.Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &found.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return fmt.Errorf("delete access secret: %w", err)
-	}
-	return nil
+	return "", fmt.Errorf("delete access secret: %w", err)
 }

@@ -16,27 +16,22 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/claim"
 	"opdev.io/guestcluster/pkg/reconciler/lease/resources"
+	"opdev.io/guestcluster/pkg/reconciler/probe"
 )
 
 // handOver copies the kubeconfig into the access Secret and marks the lease Bound.
 func (r *Reconciler) handOver(ctx context.Context, lease *v1alpha1.ClusterLease, instance *v1alpha1.ClusterInstance, ttl *v1alpha1.Duration) error {
-	before := lease.DeepCopy()
-	source, err := r.Kube.CoreV1().Secrets(instance.Namespace).Get(ctx, instance.KubeconfigSecretName(), metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("get kubeconfig of instance %s/%s: %w", instance.Namespace, instance.Name, err)
+	source, obstacle, err := r.kubeconfig(ctx, instance)
+	if err == nil && obstacle == nil {
+		obstacle, err = r.ensureSecret(ctx, lease, resources.AccessSecret(lease, source))
 	}
-	if !metav1.IsControlledBy(source, instance) || len(source.Data[guestcluster.KubeconfigKey]) == 0 {
-		return fmt.Errorf("secret %s/%s is not the kubeconfig of instance %s", source.Namespace, source.Name, instance.Name)
-	}
-	blocked, message, err := r.ensureSecret(ctx, lease, resources.AccessSecret(lease, source))
 	if err != nil {
 		return err
 	}
-	if blocked != "" {
-		lease.MarkBlocked(blocked, message)
-		r.EnqueueAfter(lease, blockedPause)
-		return claim.WriteStatus(ctx, r.Client, before, lease)
+	if obstacle != nil {
+		return r.blocked(ctx, lease, *obstacle)
 	}
+	before := lease.DeepCopy()
 	lease.MarkBound(v1alpha1.BoundFacts{
 		Secret: lease.AccessSecretName(), OCPVersion: instance.Status.OCPVersion,
 		Topology: instance.Status.Topology, APIEndpoint: instance.Status.APIEndpoint, TTL: ttl,
@@ -48,38 +43,99 @@ func (r *Reconciler) handOver(ctx context.Context, lease *v1alpha1.ClusterLease,
 	return nil
 }
 
+// restore makes the access Secret of a Bound lease again if somebody deleted it.
+func (r *Reconciler) restore(ctx context.Context, lease *v1alpha1.ClusterLease, instance *v1alpha1.ClusterInstance) error {
+	_, err := r.Kube.CoreV1().Secrets(lease.Namespace).Get(ctx, lease.AccessSecretName(), metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return nil // there, or not ours to see
+	}
+	source, obstacle, err := r.kubeconfig(ctx, instance)
+	if err != nil || obstacle != nil {
+		return err
+	}
+	_, err = r.ensureSecret(ctx, lease, resources.AccessSecret(lease, source))
+	return err
+}
+
+// blocked tells what stands in the way of a hand-over. A person may remove it,
+// but a claimed cluster is not held for that longer than plan.BlockedLimit.
+func (r *Reconciler) blocked(ctx context.Context, lease *v1alpha1.ClusterLease, o plan.Obstacle) error {
+	if plan.BlockedTooLong(lease, o, r.Clock.Now()) {
+		return r.end(ctx, lease, plan.LeasePlan{Step: plan.LeaseEnd, Reason: o.Reason, Message: o.Message})
+	}
+	before := lease.DeepCopy()
+	lease.MarkBlocked(o.Reason, o.Message)
+	r.EnqueueAfter(lease, blockedPause)
+	return claim.WriteStatus(ctx, r.Client, before, lease)
+}
+
+// kubeconfig reads the instance's kubeconfig and checks it as when the instance
+// was accepted: whoever can write Secrets there could have changed it since.
+func (r *Reconciler) kubeconfig(ctx context.Context, instance *v1alpha1.ClusterInstance) (*corev1.Secret, *plan.Obstacle, error) {
+	name := instance.KubeconfigSecretName()
+	source, err := r.Kube.CoreV1().Secrets(instance.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, &plan.Obstacle{Reason: v1alpha1.ReasonAccessMissing,
+			Message: plan.AccessMissing(instance.Namespace, access.Command(instance.Namespace, access.InstancesRole))}, nil
+	case apierrors.IsNotFound(err):
+		return nil, lostKubeconfig(instance, "it is gone"), nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("get kubeconfig of instance %s/%s: %w", instance.Namespace, instance.Name, err)
+	case !metav1.IsControlledBy(source, instance):
+		return nil, lostKubeconfig(instance, "it is not the instance's"), nil
+	case instance.Status.Run == nil || string(source.Data[guestcluster.RunUIDKey]) != string(instance.Status.Run.UID):
+		return nil, lostKubeconfig(instance, "it was written for another run"), nil
+	}
+	if _, err := probe.Parse(source.Data[guestcluster.KubeconfigKey], instance.Status.APIEndpoint); err != nil {
+		return nil, lostKubeconfig(instance, "its kubeconfig was changed"), nil
+	}
+	return source, nil, nil
+}
+
+func lostKubeconfig(instance *v1alpha1.ClusterInstance, why string) *plan.Obstacle {
+	return &plan.Obstacle{Reason: v1alpha1.ReasonInstanceLost, Final: true, Message: fmt.Sprintf(
+		"Secret %s/%s cannot be handed out: %s; make another lease", instance.Namespace, instance.KubeconfigSecretName(), why)}
+}
+
 // ensureSecret makes the access Secret. A Secret of an older lease of the same
 // name is deleted by UID and made anew; anybody else's is never written.
-func (r *Reconciler) ensureSecret(ctx context.Context, lease *v1alpha1.ClusterLease, wanted *corev1.Secret) (v1alpha1.Reason, string, error) {
+func (r *Reconciler) ensureSecret(ctx context.Context, lease *v1alpha1.ClusterLease, wanted *corev1.Secret) (*plan.Obstacle, error) {
 	secrets := r.Kube.CoreV1().Secrets(lease.Namespace)
 	_, err := secrets.Create(ctx, wanted, metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		return "", "", nil
+		return nil, nil
 	case apierrors.IsForbidden(err):
-		return v1alpha1.ReasonAccessMissing, plan.AccessMissing(lease.Namespace, access.Command(lease.Namespace, access.LeasesRole)), nil
+		return &plan.Obstacle{Reason: v1alpha1.ReasonAccessMissing,
+			Message: plan.AccessMissing(lease.Namespace, access.Command(lease.Namespace, access.LeasesRole))}, nil
 	case !apierrors.IsAlreadyExists(err):
-		return "", "", fmt.Errorf("create access secret: %w", err)
+		return nil, fmt.Errorf("create access secret: %w", err)
 	}
 	found, err := secrets.Get(ctx, wanted.Name, metav1.GetOptions{})
 	if err != nil {
-		return "", "", fmt.Errorf("get access secret: %w", err)
+		return nil, fmt.Errorf("get access secret: %w", err)
 	}
 	switch {
 	case metav1.IsControlledBy(found, lease) && found.DeletionTimestamp == nil && sameData(found, wanted):
-		return "", "", nil
+		return nil, nil
 	case resources.OfLease(found, lease.Name):
-		if err := secrets.Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &found.UID}}); err != nil && !apierrors.IsNotFound(err) {
-			return "", "", fmt.Errorf("delete access secret of an older lease: %w", err)
-		}
-		_, err = secrets.Create(ctx, wanted, metav1.CreateOptions{})
-		if err != nil {
-			return "", "", fmt.Errorf("create access secret: %w", err)
-		}
-		return "", "", nil
+		return nil, r.replaceSecret(ctx, found, wanted)
 	}
-	return v1alpha1.ReasonAccessSecretConflict, fmt.Sprintf(
-		"Secret %s/%s exists and is not of this lease: delete or rename it", found.Namespace, found.Name), nil
+	return &plan.Obstacle{Reason: v1alpha1.ReasonAccessSecretConflict, Message: fmt.Sprintf(
+		"Secret %s/%s exists and is not of this lease: delete or rename it", found.Namespace, found.Name)}, nil
+}
+
+func (r *Reconciler) replaceSecret(ctx context.Context, old, wanted *corev1.Secret) error {
+	secrets := r.Kube.CoreV1().Secrets(wanted.Namespace)
+	err := secrets.Delete(ctx, old.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &old.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete access secret of an older lease: %w", err)
+	}
+	if _, err := secrets.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create access secret: %w", err)
+	}
+	return nil
 }
 
 func sameData(a, b *corev1.Secret) bool {

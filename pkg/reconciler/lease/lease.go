@@ -50,13 +50,17 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, cached *v1alpha1.Cluster
 	if next.LookAgain > 0 {
 		r.EnqueueAfter(lease, next.LookAgain)
 	}
+	if seen.holderErr != nil && next.Step != plan.LeaseEnd {
+		return seen.holderErr
+	}
 	return settle(r.act(ctx, lease, seen, next))
 }
 
 // FinalizeKind gives back what a deleted lease holds. The finalizer goes when
 // the access Secret is gone and the instance is being destroyed.
 func (r *Reconciler) FinalizeKind(ctx context.Context, lease *v1alpha1.ClusterLease) reconciler.Event {
-	return settle(r.giveBack(ctx, lease))
+	_, err := r.giveBack(ctx, lease)
+	return settle(err)
 }
 
 // settle drops conflicts: whoever wrote before us has caused an event that
@@ -75,6 +79,9 @@ const conflictPause = 200 * time.Millisecond
 type observed struct {
 	plan.LeaseFacts
 	instance *v1alpha1.ClusterInstance
+	// holderErr: the holder is not known. It counts as running, so that release,
+	// ttl and timeouts do not depend on Tekton's API.
+	holderErr error
 }
 
 func (r *Reconciler) observe(ctx context.Context, lease *v1alpha1.ClusterLease) (observed, error) {
@@ -83,8 +90,8 @@ func (r *Reconciler) observe(ctx context.Context, lease *v1alpha1.ClusterLease) 
 		return seen, nil
 	}
 	var err error
-	if seen.Holder, err = r.Holders.Cached(ctx, lease); err != nil {
-		return seen, err
+	if seen.Holder, seen.holderErr = r.Holders.Cached(ctx, lease); seen.holderErr != nil {
+		seen.Holder = plan.HolderRunning
 	}
 	if pool, err := r.Pools.ClusterPools(lease.PoolNamespace()).Get(lease.Spec.PoolRef.Name); err == nil {
 		seen.Policy = pool.Spec.Lease
@@ -148,6 +155,8 @@ func (r *Reconciler) act(ctx context.Context, lease *v1alpha1.ClusterLease, seen
 		return claim.DeleteOpen(ctx, r.Client, i.Namespace, i.Name, i.UID, i.ResourceVersion)
 	case plan.LeaseHandOver:
 		return r.handOver(ctx, lease, seen.instance, next.TTL)
+	case plan.LeaseKeep:
+		return r.restore(ctx, lease, seen.instance)
 	case plan.LeaseRetime:
 		lease.MarkTTL(next.TTL)
 		return claim.WriteStatus(ctx, r.Client, before, lease)
@@ -170,11 +179,7 @@ func (r *Reconciler) claim(ctx context.Context, lease *v1alpha1.ClusterLease, in
 		r.EnqueueAfter(lease, conflictPause)
 		return nil
 	}
-	err = claim.Write(ctx, r.Client, lease, instance)
-	if err == nil {
-		controller.GetEventRecorder(ctx).Eventf(lease, corev1.EventTypeNormal, "Claimed", "claimed instance %s/%s", instance.Namespace, instance.Name)
-	}
-	return err
+	return claim.Write(ctx, r.Client, lease, instance)
 }
 
 func (r *Reconciler) end(ctx context.Context, lease *v1alpha1.ClusterLease, next plan.LeasePlan) error {
@@ -186,10 +191,11 @@ func (r *Reconciler) end(ctx context.Context, lease *v1alpha1.ClusterLease, next
 		}
 		before = lease.DeepCopy()
 	}
-	if err := r.giveBack(ctx, lease); err != nil {
+	left, err := r.giveBack(ctx, lease)
+	if err != nil {
 		return err
 	}
-	lease.MarkEnded(next.Reason, next.Message, metav1.NewTime(r.Clock.Now()))
+	lease.MarkEnded(next.Reason, next.Message+left, metav1.NewTime(r.Clock.Now()))
 	if err := claim.WriteStatus(ctx, r.Client, before, lease); err != nil {
 		return err
 	}

@@ -76,9 +76,9 @@ func (l *ClusterLease) MarkWaiting(reason Reason, message string, position int32
 }
 
 // MarkClaiming names the instance that is about to be claimed.
-func (l *ClusterLease) MarkClaiming(instance ObjectReference) {
+func (l *ClusterLease) MarkClaiming(instance ObjectReference, now metav1.Time) {
 	l.Status.Phase = LeasePending
-	l.Status.InstanceRef = &instance
+	l.Status.InstanceRef, l.Status.ClaimedTime = &instance, &now
 	l.Status.QueuePosition, l.Status.QueuePositionTime = 0, nil
 	l.setBound(metav1.ConditionUnknown, ReasonClaiming, fmt.Sprintf("claiming instance %s/%s", instance.Namespace, instance.Name))
 }
@@ -86,7 +86,7 @@ func (l *ClusterLease) MarkClaiming(instance ObjectReference) {
 // MarkUnclaimed forgets an instance that this lease can no longer get. The
 // caller has seen by a live GET that it is gone, deleting or claimed by another.
 func (l *ClusterLease) MarkUnclaimed(message string) {
-	l.Status.InstanceRef = nil
+	l.Status.InstanceRef, l.Status.ClaimedTime = nil, nil
 	l.MarkWaiting(ReasonWaitingForCapacity, message, 0, metav1.Time{})
 }
 

@@ -23,7 +23,7 @@ func TestLeaseLifecycle(t *testing.T) {
 	type step = func(*ClusterLease)
 	queued := step(func(l *ClusterLease) { l.MarkWaiting(ReasonAtCapacity, "full", 3, noon) })
 	claiming := step(func(l *ClusterLease) {
-		l.MarkClaiming(ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"})
+		l.MarkClaiming(ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"}, metav1.Time{})
 	})
 	unclaimed := step(func(l *ClusterLease) { l.MarkUnclaimed("it went to another") })
 	blocked := step(func(l *ClusterLease) { l.MarkBlocked(ReasonAccessSecretConflict, "in the way") })
@@ -92,13 +92,13 @@ func TestLeaseLifecycle(t *testing.T) {
 
 func TestBoundTellsWhatCINeeds(t *testing.T) {
 	l := newLease()
-	l.MarkClaiming(ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"})
+	l.MarkClaiming(ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"}, noon)
 	l.MarkBound(BoundFacts{Secret: "run-access", OCPVersion: "4.19.3", Topology: "crc", APIEndpoint: "https://x", TTL: hours(2)}, noon)
 	expires := metav1.Time{Time: noon.Add(2 * time.Hour)}
 	want := ClusterLeaseStatus{
 		ObservedGeneration: 3, Phase: LeaseBound, InstanceRef: &ObjectReference{Namespace: "clusters", Name: "crc-0", UID: "i"},
 		KubeconfigSecretRef: &LocalReference{Name: "run-access"}, OCPVersion: "4.19.3", Topology: "crc", APIEndpoint: "https://x",
-		BoundTime: &noon, ExpiresAt: &expires, EffectiveTTL: hours(2),
+		ClaimedTime: &noon, BoundTime: &noon, ExpiresAt: &expires, EffectiveTTL: hours(2),
 	}
 	if got := l.Status.BoundMessage(); got != "instance clusters/crc-0; kubeconfig in Secret run-access" {
 		t.Errorf("message %q", got)

@@ -135,6 +135,9 @@ type ClusterLeaseStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	APIEndpoint string `json:"apiEndpoint,omitempty"`
+	// ClaimedTime is when instanceRef was written.
+	// +optional
+	ClaimedTime *metav1.Time `json:"claimedTime,omitempty"`
 	// BoundTime is when the lease became Bound.
 	// +optional
 	BoundTime *metav1.Time `json:"boundTime,omitempty"`

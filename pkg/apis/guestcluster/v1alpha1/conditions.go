@@ -83,6 +83,7 @@ const (
 	ReasonProvisioningTimeout  Reason = "ProvisioningTimeout"
 	ReasonHandoffInvalid       Reason = "HandoffInvalid"
 	ReasonForeignObject        Reason = "ForeignObject"
+	ReasonRouteAPIMissing      Reason = "RouteAPIMissing"
 	ReasonProvisioned          Reason = "Provisioned"
 	ReasonProbing              Reason = "Probing"
 	ReasonGuestAPIReachable    Reason = "GuestAPIReachable"

@@ -428,6 +428,10 @@ func (in *ClusterLeaseStatus) DeepCopyInto(out *ClusterLeaseStatus) {
 		*out = new(LocalReference)
 		**out = **in
 	}
+	if in.ClaimedTime != nil {
+		in, out := &in.ClaimedTime, &out.ClaimedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.BoundTime != nil {
 		in, out := &in.BoundTime, &out.BoundTime
 		*out = (*in).DeepCopy()
