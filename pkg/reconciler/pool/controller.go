@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
@@ -16,6 +18,7 @@ import (
 	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
 	poolreconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterpool"
+	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
 	"opdev.io/guestcluster/pkg/reconciler/index"
@@ -55,7 +58,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		pools.Informer():      impl.Enqueue,
 		instances.Informer():  index.EnqueuePoolOfInstance(impl.EnqueueKey),
 		leases.Informer():     index.EnqueuePoolOfLease(impl.EnqueueKey),
-		namespaces.Informer(): func(any) { resync() },
+		namespaces.Informer(): func(obj any) { r.enqueuePoolsOf(impl, pools.Lister(), obj) },
 	}
 	for informer, handle := range handlers {
 		if _, err := informer.AddEventHandler(controller.HandleAll(handle)); err != nil {
@@ -63,4 +66,19 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		}
 	}
 	return impl
+}
+
+// enqueuePoolsOf wakes the pools of a namespace whose label may have changed.
+func (r *Reconciler) enqueuePoolsOf(impl *controller.Impl, pools listers.ClusterPoolLister, obj any) {
+	namespace, ok := index.FinalState(obj).(*corev1.Namespace)
+	if !ok {
+		return
+	}
+	found, err := pools.ClusterPools(namespace.Name).List(labels.Everything())
+	if err != nil {
+		return
+	}
+	for _, p := range found {
+		impl.Enqueue(p)
+	}
 }

@@ -136,6 +136,9 @@ func (r *Reconciler) allowed(ctx context.Context, pool *v1alpha1.ClusterPool) (v
 	if err != nil {
 		return v1alpha1.Verdict{}, fmt.Errorf("get namespace: %w", err)
 	}
+	if namespace.DeletionTimestamp != nil {
+		return v1alpha1.Verdict{Reason: v1alpha1.ReasonNamespaceTerminating, Message: "the namespace is being deleted"}, nil
+	}
 	if namespace.Labels[guestcluster.EnabledLabel] != "true" {
 		return v1alpha1.Verdict{Reason: v1alpha1.ReasonNamespaceDisabled, Message: fmt.Sprintf(
 			"namespace %s did not opt in: kubectl label namespace %s %s=true", pool.Namespace, pool.Namespace, guestcluster.EnabledLabel)}, nil

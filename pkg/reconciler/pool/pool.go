@@ -84,13 +84,28 @@ func (r *Reconciler) FinalizeKind(ctx context.Context, cached *v1alpha1.ClusterP
 		return err
 	}
 	if waitsFor == "" {
-		return nil
+		return r.confirmEmpty(ctx, pool)
 	}
 	pool.MarkDeleting(v1alpha1.ReasonWaitingForLeases, waitsFor)
 	if err := r.write(ctx, cached, pool); err != nil {
 		return err
 	}
 	return controller.NewRequeueAfter(deletionPause)
+}
+
+// confirmEmpty looks live before the finalizer goes: an instance that was just
+// created may not be in the cache yet, and nobody would ever delete it.
+func (r *Reconciler) confirmEmpty(ctx context.Context, pool *v1alpha1.ClusterPool) error {
+	live, err := r.Client.GuestclusterV1alpha1().ClusterInstances(pool.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list instances before the pool goes: %w", err)
+	}
+	for _, i := range live.Items {
+		if i.Spec.PoolRef != nil && i.Spec.PoolRef.UID == pool.UID {
+			return controller.NewRequeueAfter(time.Second)
+		}
+	}
+	return nil
 }
 
 // deletionPause backs up the instances' own events.
