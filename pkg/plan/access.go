@@ -50,10 +50,19 @@ func namespaceSelector(s *v1alpha1.NamespaceSelector) (labels.Selector, error) {
 // Available says whether an instance of the pool can be handed out, as far as
 // the instance itself tells; a lease that names it must be ruled out too.
 func Available(pool *v1alpha1.ClusterPool, i *v1alpha1.ClusterInstance, currentHash string) bool {
-	if i.Spec.PoolRef == nil || i.Spec.PoolRef.UID != pool.UID || i.Spec.ClaimRef != nil || !i.IsReady() || i.IsFailed() {
+	if i.Spec.PoolRef == nil || i.Spec.PoolRef.UID != pool.UID || !hasSlot(pool, i) {
+		return false
+	}
+	if i.Spec.ClaimRef != nil || !i.IsReady() || i.IsFailed() {
 		return false
 	}
 	return pool.Spec.UpdateStrategy != v1alpha1.UpdateRecreate || !IsStale(i, currentHash)
+}
+
+// hasSlot rules out instances that somebody slipped in beside the pool's slots:
+// the pool would neither count nor delete them.
+func hasSlot(pool *v1alpha1.ClusterPool, i *v1alpha1.ClusterInstance) bool {
+	return i.Spec.Slot != nil && i.Name == v1alpha1.InstanceName(pool.Name, *i.Spec.Slot)
 }
 
 // AccessMissing says what an admin must do before the controller can work in a namespace.

@@ -256,10 +256,12 @@ func TestTellWait(t *testing.T) {
 }
 
 func TestAvailable(t *testing.T) {
-	pool := &v1alpha1.ClusterPool{ObjectMeta: metav1.ObjectMeta{UID: "pool-uid"}}
+	pool := &v1alpha1.ClusterPool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "pool-uid"}}
+	slot := int32(0)
 	instance := func(changes ...func(*v1alpha1.ClusterInstance)) *v1alpha1.ClusterInstance {
 		i := spare("pool-0", currentHash, time.Hour)
 		i.Spec.PoolRef = &v1alpha1.OwnerPool{Name: "pool", UID: pool.UID}
+		i.Spec.Slot = &slot
 		i.MarkProvisioned("4.19.3")
 		i.MarkReachable(metav1.Time{Time: noon})
 		for _, change := range changes {
@@ -275,6 +277,7 @@ func TestAvailable(t *testing.T) {
 	}{
 		"a Ready instance":                  {instance: instance(), want: true},
 		"a standalone one is nobody's":      {instance: instance(func(i *v1alpha1.ClusterInstance) { i.Spec.PoolRef = nil })},
+		"one slipped in beside the slots":   {instance: instance(func(i *v1alpha1.ClusterInstance) { i.Name = "pool-x" })},
 		"one of an older pool of that name": {instance: instance(func(i *v1alpha1.ClusterInstance) { i.Spec.PoolRef.UID = "older" })},
 		"a claimed one": {instance: instance(func(i *v1alpha1.ClusterInstance) {
 			i.Spec.ClaimRef = &v1alpha1.ClaimReference{LeaseUID: types.UID("l")}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 )
@@ -114,6 +115,39 @@ func TestClaimStands(t *testing.T) {
 	}
 	if ClaimStands(i, nil) {
 		t.Error("a claim without a lease stands")
+	}
+}
+
+func TestPoolStands(t *testing.T) {
+	going := metav1.NewTime(instanceNow)
+	pool := func(uid types.UID, deleted *metav1.Time) *v1alpha1.ClusterPool {
+		return &v1alpha1.ClusterPool{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid, DeletionTimestamp: deleted}}
+	}
+	rows := map[string]struct {
+		standalone, claimed bool
+		pool                *v1alpha1.ClusterPool
+		want                bool
+	}{
+		"its pool is there":              {pool: pool("p1", nil), want: true},
+		"no such pool":                   {},
+		"another pool of that name":      {pool: pool("p2", nil)},
+		"its pool is being deleted":      {pool: pool("p1", &going)},
+		"a standalone one needs no pool": {standalone: true, want: true},
+		"a leased one outlives its pool": {claimed: true, want: true},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			i := &v1alpha1.ClusterInstance{}
+			if !row.standalone {
+				i.Spec.PoolRef = &v1alpha1.OwnerPool{Name: "p", UID: "p1"}
+			}
+			if row.claimed {
+				i.Spec.ClaimRef = &v1alpha1.ClaimReference{LeaseUID: "l1"}
+			}
+			if got := PoolStands(i, row.pool); got != row.want {
+				t.Errorf("got %t", got)
+			}
+		})
 	}
 }
 

@@ -22,7 +22,6 @@ import (
 // +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.apiEndpoint`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.poolRef) || !has(self.spec.slot) || self.metadata.name == self.spec.poolRef.name + '-' + string(self.spec.slot)",message="an instance of a pool is named <pool>-<slot>"
 type ClusterInstance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
