@@ -133,6 +133,10 @@ func (r *Reconciler) repairRoute(ctx context.Context, i *v1alpha1.ClusterInstanc
 	}
 	c := plain{r.dynamic.Resource(routeGVR).Namespace(i.Namespace)}
 	live, err := ensure(ctx, creator[*unstructured.Unstructured](c), i, "Route", want.GetName(), always(want))
+	if notServed(err) {
+		return &waitError{reason: v1alpha1.ReasonRouteAPIMissing, after: lookAgain, message: "this cluster does not serve routes of " +
+			routeGVR.GroupVersion().String() + ", by which guests are reached: run on OpenShift, or install the CRD and a router"}
+	}
 	if err != nil || !resources.RouteDiffers(live, want) {
 		return err
 	}
@@ -144,6 +148,11 @@ func (r *Reconciler) repairRoute(ctx context.Context, i *v1alpha1.ClusterInstanc
 		return fmt.Errorf("make Route %s: %w", want.GetName(), err)
 	}
 	return nil
+}
+
+// notServed tells a 404 for a whole API from one for an object.
+func notServed(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 func endpointHost(i *v1alpha1.ClusterInstance) string {

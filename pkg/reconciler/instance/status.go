@@ -53,9 +53,9 @@ func (r *Reconciler) explain(ctx context.Context, i *v1alpha1.ClusterInstance, e
 		return 0, err
 	}
 	switch {
-	case wait.denied:
+	case wait.denied || (i.IsProvisioned() && !i.IsFailed()):
 		i.MarkNotAllowed(wait.reason, wait.message)
-	case i.IsProvisioned() || i.IsFailed():
+	case i.IsFailed():
 		return 0, err
 	default:
 		i.MarkProvisioning(wait.reason, wait.message)
