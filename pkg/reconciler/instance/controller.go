@@ -21,6 +21,7 @@ import (
 	client "opdev.io/guestcluster/pkg/client/injection/client"
 	instanceinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterinstance"
 	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
+	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
 	instancereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterinstance"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 )
@@ -37,9 +38,9 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	r := &Reconciler{
 		client: client.Get(ctx), kube: kubeclient.Get(ctx), tekton: pipelineclient.Get(ctx), dynamic: dynamicclient.Get(ctx),
 		instances: instanceinformer.Get(ctx).Lister(), leases: leaseinformer.Get(ctx).Lister(),
-		namespaces: namespaceinformer.Get(ctx).Lister(), runs: pipelineruninformer.Get(ctx).Lister(),
+		pools: poolinformer.Get(ctx).Lister(), namespaces: namespaceinformer.Get(ctx).Lister(), runs: pipelineruninformer.Get(ctx).Lister(),
 		catalog: config.Catalog, access: config.Access, domain: config.IngressDomain, clock: config.Clock,
-		repaired: newTimes(),
+		repaired: newTimes(), revoked: newTimes(),
 	}
 	impl := instancereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.InstanceFinalizer}
@@ -65,6 +66,7 @@ func watch(ctx context.Context, impl *controller.Impl, r *Reconciler) {
 			impl.EnqueueKey(key)
 		}
 	})))
+	must(poolinformer.Get(ctx).Informer().AddEventHandler(poolGone(func(pool *v1alpha1.ClusterPool) { r.enqueuePool(impl, pool) })))
 	must(namespaceinformer.Get(ctx).Informer().AddEventHandler(controller.HandleAll(func(obj any) {
 		if ns, ok := obj.(*corev1.Namespace); ok {
 			r.enqueueUnready(impl, ns.Name)
@@ -84,6 +86,39 @@ func leasedInstance(obj any) (types.NamespacedName, bool) {
 	}
 	ref := lease.Status.InstanceRef
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, true
+}
+
+// poolGone calls back with a pool that was deleted, or made anew meanwhile.
+func poolGone(gone func(*v1alpha1.ClusterPool)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			was, ok := before.(*v1alpha1.ClusterPool)
+			if is, same := after.(*v1alpha1.ClusterPool); ok && same && was.UID != is.UID {
+				gone(was)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if pool, ok := obj.(*v1alpha1.ClusterPool); ok {
+				gone(pool)
+			}
+		},
+	}
+}
+
+// enqueuePool looks at the instances that a pool which is gone left behind.
+func (r *Reconciler) enqueuePool(impl *controller.Impl, pool *v1alpha1.ClusterPool) {
+	list, err := r.instances.ClusterInstances(pool.Namespace).List(labels.Everything())
+	if err != nil {
+		return
+	}
+	for _, i := range list {
+		if i.Spec.PoolRef != nil && i.Spec.PoolRef.UID == pool.UID {
+			impl.Enqueue(i)
+		}
+	}
 }
 
 // enqueueUnready looks again at the instances that may wait for a namespace or

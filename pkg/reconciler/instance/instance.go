@@ -33,6 +33,7 @@ type Reconciler struct {
 
 	instances  listers.ClusterInstanceLister
 	leases     listers.ClusterLeaseLister
+	pools      listers.ClusterPoolLister
 	namespaces corelisters.NamespaceLister
 	runs       pipelinelisters.PipelineRunLister
 
@@ -42,6 +43,7 @@ type Reconciler struct {
 	domain   string
 	clock    clock.Clock
 	repaired *times
+	revoked  *times
 }
 
 var (
@@ -68,9 +70,9 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, i *v1alpha1.ClusterInsta
 // advance does the next thing; the duration says when to look again at the
 // latest, zero that an event will tell.
 func (r *Reconciler) advance(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
-	orphaned, err := r.deleteOrphan(ctx, i)
+	unwanted, err := r.deleteUnwanted(ctx, i)
 	switch {
-	case err != nil || orphaned:
+	case err != nil || unwanted:
 		return 0, err
 	case i.IsFailed():
 		return r.cleanUp(ctx, i)
