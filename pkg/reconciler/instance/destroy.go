@@ -79,6 +79,7 @@ func (r *Reconciler) letGo(ctx context.Context, i *v1alpha1.ClusterInstance) rec
 func (r *Reconciler) forget(i *v1alpha1.ClusterInstance) {
 	r.prober.Forget(types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
 	r.repaired.forget(i.UID)
+	r.revoked.forget(i.UID)
 }
 
 // cleanUp destroys the children of a failed instance at once; an ended run
@@ -149,10 +150,7 @@ func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, k
 func (r *Reconciler) children(ctx context.Context, i *v1alpha1.ClusterInstance) ([]child, error) {
 	name := i.DerivedName()
 	runNames, err := r.runNames(ctx, i)
-	list := []child{
-		{roleBindingGVR, "RoleBinding", resources.StepsBindingName(i)},
-		{roleBindingGVR, "RoleBinding", name},
-	}
+	list := rights(i)
 	for _, run := range runNames {
 		list = append(list, child{runGVR, "PipelineRun", run})
 	}
@@ -161,9 +159,17 @@ func (r *Reconciler) children(ctx context.Context, i *v1alpha1.ClusterInstance) 
 		child{core("services"), "Service", name},
 		child{core("secrets"), "Secret", i.KubeconfigSecretName()},
 		child{core("secrets"), "Secret", i.IdentitySecretName()},
-		child{roleGVR, "Role", name},
 		child{core("serviceaccounts"), "ServiceAccount", name},
 	), err
+}
+
+// rights are what lets the steps' ServiceAccount do anything.
+func rights(i *v1alpha1.ClusterInstance) []child {
+	return []child{
+		{roleBindingGVR, "RoleBinding", resources.StepsBindingName(i)},
+		{roleBindingGVR, "RoleBinding", i.DerivedName()},
+		{roleGVR, "Role", i.DerivedName()},
+	}
 }
 
 // runNames are the names of all attempts, one more than was recorded since a

@@ -3,6 +3,7 @@ package instance
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,12 @@ import (
 
 const maxVersion = 63
 
-// accept takes the kubeconfig that the run left, or fails the instance.
+// accept takes the kubeconfig that the run left, or fails the instance. The
+// steps' rights go first: what is read here must not change afterwards.
 func (r *Reconciler) accept(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	if err := r.revoke(ctx, i); err != nil {
+		return err
+	}
 	secret, err := r.readHandoff(ctx, i)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
@@ -37,6 +42,17 @@ func (r *Reconciler) accept(ctx context.Context, i *v1alpha1.ClusterInstance) er
 	}
 	i.MarkProvisioned(version(secret, results))
 	return nil
+}
+
+// revoke deletes the rights of the steps. A straggler, of a run that vanished
+// say, could otherwise rewrite the kubeconfig that a lease already has.
+func (r *Reconciler) revoke(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	var errs []error
+	for _, c := range rights(i) {
+		_, err := r.remove(ctx, i, c)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // readHandoff reads the kubeconfig Secret; it is nil with a NotFound error.

@@ -19,9 +19,12 @@ import (
 	"opdev.io/guestcluster/pkg/runs"
 )
 
-const repairEvery = 3 * time.Minute
+const (
+	repairEvery = 3 * time.Minute
+	revokeEvery = 24 * time.Hour
+)
 
-// serve looks after a provisioned instance: network, probes, its old run.
+// serve looks after a provisioned instance: network, probes, its old run and rights.
 func (r *Reconciler) serve(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
 	after := r.probe(i)
 	if i.IsFailed() {
@@ -31,7 +34,20 @@ func (r *Reconciler) serve(ctx context.Context, i *v1alpha1.ClusterInstance) (ti
 	if left > 0 {
 		after = min(after, left)
 	}
-	return after, errors.Join(err, r.repairSometimes(ctx, i))
+	return after, errors.Join(err, r.revokeOnce(ctx, i), r.repairSometimes(ctx, i))
+}
+
+// revokeOnce catches rights that outlived the acceptance of the kubeconfig,
+// made by another leader or left by an older version.
+func (r *Reconciler) revokeOnce(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	if !r.revoked.due(i.UID, r.clock.Now(), revokeEvery) {
+		return nil
+	}
+	err := r.revoke(ctx, i)
+	if err != nil {
+		r.revoked.forget(i.UID)
+	}
+	return err
 }
 
 // repairSometimes looks at Service and Route, which are not watched.

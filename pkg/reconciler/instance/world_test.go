@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,7 @@ import (
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	clientfake "opdev.io/guestcluster/pkg/client/clientset/versioned/fake"
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/reconciler/instance/resources"
 	"opdev.io/guestcluster/pkg/reconciler/probe"
 )
 
@@ -89,6 +91,17 @@ func namespaces(t *testing.T) cache.Indexer {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// asChild is an object of the instance, as the dynamic client sees it.
+func asChild(i *v1alpha1.ClusterInstance, gv schema.GroupVersion, kind, name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gv.WithKind(kind))
+	object.SetNamespace(i.Namespace)
+	object.SetName(name)
+	object.SetUID(types.UID(kind + "-" + name))
+	object.SetOwnerReferences(resources.ServiceAccount(i).OwnerReferences)
+	return object
 }
 
 // deletions returns how the client was asked to delete objects of a resource.
