@@ -10,6 +10,7 @@ include test/rig/rig.mk
 
 # What installs: the current cluster by default, the rig with ON="$(RIG) exec --".
 ON ?=
+STARTED := $(shell date +%s)
 KO ?= ko
 MANIFESTS := -R -f config/ -f tasks/ -f pipelines/
 TOOL := go tool -modfile=hack/tools.mod
@@ -49,7 +50,7 @@ bench: ## print speeds; asserts nothing
 	go test -run '^$$' -bench . -benchmem ./pkg/plan/... ./pkg/runs/...
 
 demo: rig-up rig-deploy ## the main job: a CI pipeline leases a cluster, tests on it, gives it back
-	go run ./test/demo
+	@go run ./test/demo -started $(STARTED)
 
 deploy: ## install on the current cluster
 	$(ON) $(KO) apply $(MANIFESTS)
