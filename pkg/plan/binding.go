@@ -22,7 +22,7 @@ type WaitingLease struct {
 
 // Pair is a claim to commit.
 type Pair struct {
-	Lease    *v1alpha1.ClusterLease
+	WaitingLease
 	Instance *v1alpha1.ClusterInstance
 }
 
@@ -43,7 +43,7 @@ func PairLeases(waiting []WaitingLease, available []*v1alpha1.ClusterInstance, c
 	n := min(len(waiting), len(available))
 	result := Pairing{Waiting: waiting[n:]}
 	for i := range n {
-		result.Pairs = append(result.Pairs, Pair{Lease: waiting[i].Lease, Instance: available[i]})
+		result.Pairs = append(result.Pairs, Pair{WaitingLease: waiting[i], Instance: available[i]})
 	}
 	return result
 }
@@ -86,6 +86,8 @@ type Wait struct {
 	Reason   v1alpha1.Reason
 	Message  string
 	Position int32
+	// Priority is the effective one.
+	Priority int32
 }
 
 // WaitFor says why the lease at a queue position, from 1, waits for the pool.

@@ -176,6 +176,30 @@ func TestKeepRun(t *testing.T) {
 	}
 }
 
+func TestLetGo(t *testing.T) {
+	secret, run := Remnant{Text: "Secret a"}, Remnant{Text: "PipelineRun r", Straggler: true}
+	rows := map[string]struct {
+		left  []Remnant
+		named bool
+		age   time.Duration
+		want  bool
+	}{
+		"nothing is left":                       {want: true},
+		"a Secret is waited for":                {left: []Remnant{secret}, named: true, age: time.Hour},
+		"a Secret is waited for, run or not":    {left: []Remnant{run, secret}, named: true, age: time.Hour},
+		"a straggling run is told of first":     {left: []Remnant{run}, age: time.Hour},
+		"its finalizer gets some time":          {left: []Remnant{run}, named: true, age: 14 * time.Second},
+		"then it keeps the guest alive no more": {left: []Remnant{run, run}, named: true, age: 15 * time.Second, want: true},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			if got := LetGo(row.left, row.named, instanceNow.Add(-row.age), instanceNow); got != row.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
 func TestDestroyPauseGrows(t *testing.T) {
 	for age, want := range map[time.Duration]time.Duration{
 		0: time.Second, 20 * time.Second: 5 * time.Second, time.Hour: 15 * time.Second, -time.Hour: time.Second,

@@ -193,6 +193,7 @@ func (r *Reconciler) commitPair(ctx context.Context, pair plan.Pair) error {
 		return nil
 	}
 	lease := pair.Lease.DeepCopy()
+	lease.Status.EffectivePriority = pair.Priority
 	lease.MarkClaiming(pair.Instance.Reference(), metav1.NewTime(r.Clock.Now()))
 	if err := claim.WriteStatus(ctx, r.Client, pair.Lease, lease); err != nil {
 		return err
@@ -211,7 +212,9 @@ func (r *Reconciler) commitPair(ctx context.Context, pair plan.Pair) error {
 func (r *Reconciler) tellQueue(ctx context.Context, pool *v1alpha1.ClusterPool, queue []plan.WaitingLease) error {
 	var errs []error
 	for i, w := range queue {
-		errs = append(errs, r.tell(ctx, w.Lease, plan.WaitFor(pool, i+1, len(queue))))
+		wait := plan.WaitFor(pool, i+1, len(queue))
+		wait.Priority = w.Priority
+		errs = append(errs, r.tell(ctx, w.Lease, wait))
 	}
 	return errors.Join(errs...)
 }
@@ -241,6 +244,7 @@ func (r *Reconciler) tell(ctx context.Context, cached *v1alpha1.ClusterLease, wa
 		return nil
 	}
 	lease := cached.DeepCopy()
+	lease.Status.EffectivePriority = wait.Priority
 	lease.MarkWaiting(wait.Reason, wait.Message, wait.Position, metav1.NewTime(now))
 	if err := claim.WriteStatus(ctx, r.Client, cached, lease); err != nil {
 		return dropConflict(err)
