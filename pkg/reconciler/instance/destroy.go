@@ -46,16 +46,19 @@ type child struct {
 func (r *Reconciler) FinalizeKind(ctx context.Context, i *v1alpha1.ClusterInstance) reconciler.Event {
 	original := i.DeepCopy()
 	r.forget(i)
+	if begun, err := r.begun(ctx, i); err != nil || !begun {
+		return err
+	}
 	left, err := r.destroy(ctx, i, false)
-	if err == nil && len(left) == 0 {
-		return r.letGo(ctx, i)
-	}
-	wait := "waiting for " + strings.Join(left, ", ")
-	if apierrors.IsForbidden(err) {
-		wait, err = "cannot destroy: "+r.forbidden(ctx, i.Namespace, err).message, nil
-	}
 	if err == nil || len(left) > 0 {
-		i.MarkDeleting(wait)
+		i.MarkDeleting(waitText(left))
+	}
+	if err == nil && r.letGo(ctx, i, left, deletingText(original)) {
+		return nil
+	}
+	if apierrors.IsForbidden(err) {
+		i.MarkDeleting("cannot destroy: " + r.forbidden(ctx, i.Namespace, err).message)
+		err = nil
 	}
 	if writeErr := r.writeStatus(ctx, original, i); writeErr != nil || err != nil {
 		return errors.Join(writeErr, err)
@@ -63,17 +66,48 @@ func (r *Reconciler) FinalizeKind(ctx context.Context, i *v1alpha1.ClusterInstan
 	return controller.NewRequeueAfter(plan.DestroyPause(i.DeletionTimestamp.Time, r.clock.Now()))
 }
 
-// letGo lets the generated code drop the finalizer, but not from an instance
-// that is gone and only stands in the cache: that would be an error and an Event.
-func (r *Reconciler) letGo(ctx context.Context, i *v1alpha1.ClusterInstance) reconciler.Event {
+// begun says whether anything can exist of the instance: its endpoint is
+// written before the first child. One that made nothing goes without any right
+// in its namespace. One that is gone and only stands in the cache is skipped:
+// to drop its finalizer would be an error and an Event.
+func (r *Reconciler) begun(ctx context.Context, i *v1alpha1.ClusterInstance) (bool, error) {
 	live, err := r.client.GuestclusterV1alpha1().ClusterInstances(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || (err == nil && live.UID != i.UID) {
-		return controller.NewSkipKey(i.Namespace + "/" + i.Name)
+		return false, controller.NewSkipKey(i.Namespace + "/" + i.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("read instance: %w", err)
+		return false, fmt.Errorf("read instance: %w", err)
 	}
-	return nil
+	return live.Status.APIEndpoint != "", nil
+}
+
+// letGo says whether the finalizer may go, and tells of runs that stay behind.
+// Said is what condition Deleting said before this pass.
+func (r *Reconciler) letGo(ctx context.Context, i *v1alpha1.ClusterInstance, left []plan.Remnant, said string) bool {
+	text := deletingText(i)
+	if !plan.LetGo(left, said == text, i.DeletionTimestamp.Time, r.clock.Now()) {
+		return false
+	}
+	if len(left) > 0 {
+		controller.GetEventRecorder(ctx).Event(i, corev1.EventTypeWarning, string(v1alpha1.ReasonDestroyWaiting),
+			"no longer "+text+": nothing else is left and its steps have no rights")
+	}
+	return true
+}
+
+func deletingText(i *v1alpha1.ClusterInstance) string {
+	if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionDeleting); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+func waitText(left []plan.Remnant) string {
+	var texts []string
+	for _, remnant := range left {
+		texts = append(texts, remnant.Text)
+	}
+	return "waiting for " + strings.Join(texts, ", ")
 }
 
 func (r *Reconciler) forget(i *v1alpha1.ClusterInstance) {
@@ -94,7 +128,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, i *v1alpha1.ClusterInstance) (
 		return 0, err
 	}
 	if len(left) > 0 {
-		i.MarkDeleting("waiting for " + strings.Join(left, ", "))
+		i.MarkDeleting(waitText(left))
 		return plan.DestroyPause(i.Status.Failure.Time.Time, r.clock.Now()), nil
 	}
 	i.MarkDeleting("")
@@ -129,7 +163,7 @@ func (r *Reconciler) dropRun(ctx context.Context, i *v1alpha1.ClusterInstance) (
 
 // destroy deletes all children in order and names those that are not gone
 // yet. One that cannot be deleted does not delay the next.
-func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, keepRuns bool) (left []string, err error) {
+func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, keepRuns bool) (left []plan.Remnant, err error) {
 	list, err := r.children(ctx, i)
 	errs := []error{err}
 	for _, c := range list {
@@ -137,8 +171,8 @@ func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, k
 			continue
 		}
 		what, err := r.remove(ctx, i, c)
-		if what != "" {
-			left = append(left, what)
+		if what != nil {
+			left = append(left, *what)
 		}
 		errs = append(errs, err)
 	}
@@ -203,7 +237,7 @@ func (r *Reconciler) runNames(ctx context.Context, i *v1alpha1.ClusterInstance) 
 }
 
 // remove deletes one child if it is ours and describes what is left of it.
-func (r *Reconciler) remove(ctx context.Context, i *v1alpha1.ClusterInstance, c child) (string, error) {
+func (r *Reconciler) remove(ctx context.Context, i *v1alpha1.ClusterInstance, c child) (*plan.Remnant, error) {
 	client := r.dynamic.Resource(c.resource).Namespace(i.Namespace)
 	live, err := client.Get(ctx, c.name, metav1.GetOptions{})
 	if err == nil && metav1.IsControlledBy(live, i) && live.GetDeletionTimestamp() == nil {
@@ -214,21 +248,22 @@ func (r *Reconciler) remove(ctx context.Context, i *v1alpha1.ClusterInstance, c 
 	}
 	switch {
 	case r.isGone(i, err):
-		return "", nil
+		return nil, nil
 	case err != nil:
-		return c.kind + " " + c.name, fmt.Errorf("destroy %s %s: %w", c.kind, c.name, err)
+		return &plan.Remnant{Text: c.kind + " " + c.name}, fmt.Errorf("destroy %s %s: %w", c.kind, c.name, err)
 	case !metav1.IsControlledBy(live, i):
-		return "", nil
+		return nil, nil
 	}
 	return describe(c, live), nil
 }
 
-func describe(c child, live *unstructured.Unstructured) string {
-	text := c.kind + " " + c.name
-	if finalizers := live.GetFinalizers(); len(finalizers) > 0 {
-		text += " (kept by finalizer " + strings.Join(finalizers, ", ") + ")"
+func describe(c child, live *unstructured.Unstructured) *plan.Remnant {
+	left, finalizers := plan.Remnant{Text: c.kind + " " + c.name}, live.GetFinalizers()
+	if len(finalizers) > 0 {
+		left.Text += " (kept by finalizer " + strings.Join(finalizers, ", ") + ")"
+		left.Straggler = c.resource == runGVR && live.GetDeletionTimestamp() != nil
 	}
-	return text
+	return &left
 }
 
 // isGone: in a namespace that is being deleted our RoleBinding goes early, and

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	tektonfake "github.com/tektoncd/pipeline/pkg/client/clientset/versioned/fake"
 	pipelinelisters "github.com/tektoncd/pipeline/pkg/client/listers/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,16 +56,10 @@ func (noProbes) Forget(types.NamespacedName) {}
 // newWorld has the objects in the API: ours, and children for the dynamic client.
 func newWorld(t *testing.T, ours, children []runtime.Object) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, pipelinev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lists := map[schema.GroupVersionResource]string{runGVR: "PipelineRunList", routeGVR: "RouteList", roleGVR: "RoleList", roleBindingGVR: "RoleBindingList"}
+	lists := map[schema.GroupVersionResource]string{runGVR: "PipelineRunList"}
 	w := &world{
 		client: clientfake.NewSimpleClientset(ours...), kube: kubefake.NewSimpleClientset(),
-		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists, children...),
+		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, children...),
 		cached:  newIndexer(), events: record.NewFakeRecorder(100),
 	}
 	w.ctx = controller.WithEventRecorder(t.Context(), w.events)
