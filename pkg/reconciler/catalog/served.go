@@ -1,0 +1,61 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const servedPause = 5 * time.Second
+
+// Discovery is the part of a discovery client that WaitServed needs.
+type Discovery interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// WaitServed returns when the cluster serves Tekton's API, or with an error
+// when ctx ends. Informers on an API that is absent never sync and do not say
+// why: this says it, once.
+func WaitServed(ctx context.Context, d Discovery, say func(string)) error {
+	last := ""
+	err := wait.PollUntilContextCancel(ctx, servedPause, true, func(context.Context) (bool, error) {
+		missing := missingAPI(d)
+		if missing != "" && missing != last {
+			say(missing)
+		}
+		last = missing
+		return missing == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for Tekton: %w", err)
+	}
+	return nil
+}
+
+// missingAPI says what is missing; nothing when the controller can start.
+func missingAPI(d Discovery) string {
+	version := pipelinev1.SchemeGroupVersion.String()
+	list, err := d.ServerResourcesForGroupVersion(version)
+	if apierrors.IsNotFound(err) {
+		return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s", version)
+	}
+	if err != nil {
+		return fmt.Sprintf("cannot ask whether Tekton Pipelines is installed, asking again: %v", err)
+	}
+	served := sets.New[string]()
+	for _, resource := range list.APIResources {
+		served.Insert(resource.Name)
+	}
+	for _, name := range []string{"pipelines", "tasks", "pipelineruns", "taskruns"} {
+		if !served.Has(name) {
+			return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s: it has no %s", version, name)
+		}
+	}
+	return ""
+}
