@@ -35,12 +35,16 @@ func main() {
 	controller.DefaultThreadsPerController = *threads
 
 	ctx := signals.NewContext()
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	if err := catalog.WaitServed(ctx, kube.Discovery(), func(text string) { log.Print(text) }); err != nil {
+		log.Fatalf("wait for Tekton: %v", err)
+	}
 	shelf := catalog.New(ctx, tekton.NewForConfigOrDie(cfg))
 	if err := shelf.Start(ctx.Done()); err != nil {
 		log.Fatalf("read Pipelines and Tasks: %v", err)
 	}
 	ctx = catalog.WithCatalog(ctx, shelf)
-	ctx = access.WithChecker(ctx, access.New(kubernetes.NewForConfigOrDie(cfg).AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
+	ctx = access.WithChecker(ctx, access.New(kube.AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
 	ctx = instance.WithConfig(ctx, instance.Config{IngressDomain: *domain})
 	sharedmain.MainWithConfig(ctx, component, cfg, trimmed(pool.NewController), instance.NewController, lease.NewController, binding.NewController)
 }
