@@ -32,7 +32,7 @@ fmt: ## format the sources
 lint: ## vet, staticcheck and format
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "lint: run make fmt"; exit 1; }
 	go vet -tags e2e ./...
-	$(TOOL) staticcheck -tags e2e ./...
+	$(TOOL) staticcheck -tags e2e $$(go list -tags e2e ./... | grep -v /pkg/client/)
 
 verify: ## regenerate and lint, and require that nothing changed
 	hack/verify.sh
