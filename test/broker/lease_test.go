@@ -76,6 +76,29 @@ func TestLeaseDeletedInEveryPhase(t *testing.T) {
 	}
 }
 
+// TestLeaseDeletedWhileReleasing: the controller died after it had written why
+// the lease ends, and before it gave anything back.
+func TestLeaseDeletedWhileReleasing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	first := w.start(nil)
+	w.pool(size(1, 0))
+	w.lease("job", nil)
+	lease, instance := w.bound("job")
+	first.Stop()
+	lease = lease.DeepCopy()
+	lease.MarkReleasing(v1alpha1.ReasonReleased, "spec.release was set")
+	if _, err := w.leases.UpdateStatus(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.deleteLease("job")
+	w.start(nil)
+	t.Cleanup(w.giveBack)
+	broker.Gone[*v1alpha1.ClusterLease](t, w.leases, lease)
+	w.destroyed(instance)
+	w.noSecret("job")
+}
+
 // named waits until the lease names an instance.
 func (w *world) named(name string) {
 	w.t.Helper()

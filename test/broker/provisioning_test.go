@@ -200,3 +200,36 @@ func TestNamespaceMustOptIn(t *testing.T) {
 	label(`"true"`)
 	w.available(1)
 }
+
+// TestGuestThatNeverAnswers fails instances that were never Ready, though all
+// of the pool's are silent at once: only what was good before is held.
+func TestGuestThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	w, clock := clocked(t, nil)
+	w.guests.Silence("gc-", true)
+	w.pool(func(s *v1alpha1.ClusterPoolSpec) {
+		size(2, 2)(s)
+		s.Provisioning.RetryLimit = 2
+	})
+	for _, name := range []string{"pool-0", "pool-1"} {
+		w.instanceCondition(name, v1alpha1.ConditionProvisioned, v1alpha1.ReasonProvisioned)
+	}
+	for _, name := range []string{"pool-0", "pool-1"} {
+		w.probe(clock, name, v1alpha1.ReasonGuestAPIUnreachable)
+	}
+	w.eventually("both to fail", func(ctx context.Context) string {
+		clock.Step(61 * time.Second)
+		for _, name := range []string{"pool-0", "pool-1"} {
+			w.wake(name)
+			i, err := w.instances.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			if !i.IsFailed() {
+				return name + ": " + readyText(i)
+			}
+		}
+		return ""
+	})
+	w.poolCondition(v1alpha1.ConditionProvisioningHealthy, v1alpha1.ReasonBreakerOpen, "does not answer")
+}
