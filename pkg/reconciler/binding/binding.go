@@ -210,9 +210,17 @@ func (r *Reconciler) commitPair(ctx context.Context, pair plan.Pair) error {
 }
 
 func (r *Reconciler) tellQueue(ctx context.Context, pool *v1alpha1.ClusterPool, queue []plan.WaitingLease) error {
+	instances, err := index.InstancesOfPool(r.Instances, pool.Namespace+"/"+pool.Name)
+	if err != nil {
+		return err
+	}
+	progress := plan.Progress(instances)
 	var errs []error
 	for i, w := range queue {
 		wait := plan.WaitFor(pool, i+1, len(queue))
+		if progress != "" && wait.Reason == v1alpha1.ReasonWaitingForCapacity {
+			wait.Message += "; " + progress
+		}
 		wait.Priority = w.Priority
 		errs = append(errs, r.tell(ctx, w.Lease, wait))
 	}
