@@ -8,7 +8,6 @@ import (
 	"time"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -92,11 +91,10 @@ func Build(in Input) (*pipelinev1.PipelineRun, error) {
 		return nil, err
 	}
 	limits := newLimits(in)
+	meta := i.ChildMeta(i.RunName(in.Attempt))
+	meta.Labels[guestcluster.AttemptLabel] = fmt.Sprint(in.Attempt)
 	run := &pipelinev1.PipelineRun{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: i.RunName(in.Attempt), Namespace: i.Namespace,
-			Labels: labels(i, in.Attempt), OwnerReferences: []metav1.OwnerReference{owner(i)},
-		},
+		ObjectMeta: meta,
 		Spec: pipelinev1.PipelineRunSpec{
 			PipelineSpec: inline(in.Pipeline, in.Tasks, limits),
 			Params:       params(in),
@@ -107,28 +105,6 @@ func Build(in Input) (*pipelinev1.PipelineRun, error) {
 		},
 	}
 	return run, nil
-}
-
-func labels(i *v1alpha1.ClusterInstance, attempt int32) map[string]string {
-	set := map[string]string{
-		guestcluster.ManagedByLabel:   guestcluster.ManagedBy,
-		guestcluster.InstanceLabel:    strings.TrimRight(v1alpha1.Truncate(i.Name, 63), "-._"),
-		guestcluster.InstanceUIDLabel: string(i.UID),
-		guestcluster.AttemptLabel:     fmt.Sprint(attempt),
-	}
-	if i.Spec.PoolRef != nil {
-		set[guestcluster.PoolLabel] = i.Spec.PoolRef.Name
-	}
-	return set
-}
-
-// owner leaves blockOwnerDeletion unset: it would need update on our finalizers.
-func owner(i *v1alpha1.ClusterInstance) metav1.OwnerReference {
-	controller := true
-	return metav1.OwnerReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ClusterInstance",
-		Name: i.Name, UID: i.UID, Controller: &controller,
-	}
 }
 
 // params fills what the Pipeline declares; Validate has seen that the rest has defaults.

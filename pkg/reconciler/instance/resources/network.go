@@ -24,7 +24,7 @@ var RouteGVK = schema.GroupVersionKind{Group: "route.openshift.io", Version: "v1
 // Service leads to the one pod that serves the guest API.
 func Service(i *v1alpha1.ClusterInstance) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: childMeta(i, i.DerivedName()),
+		ObjectMeta: i.ChildMeta(i.DerivedName()),
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{guestcluster.EndpointLabel: string(i.UID)},
 			Ports: []corev1.ServicePort{{
@@ -48,7 +48,7 @@ func RepairService(live, want *corev1.Service) *corev1.Service {
 
 // Route passes TLS for host through to the Service.
 func Route(i *v1alpha1.ClusterInstance, host string) (*unstructured.Unstructured, error) {
-	meta := childMeta(i, i.DerivedName())
+	meta := i.ChildMeta(i.DerivedName())
 	rawMeta, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&meta)
 	if err != nil {
 		return nil, err

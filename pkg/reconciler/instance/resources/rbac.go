@@ -9,13 +9,13 @@ import (
 
 // ServiceAccount is what the steps of the instance's runs run as.
 func ServiceAccount(i *v1alpha1.ClusterInstance) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: childMeta(i, i.DerivedName())}
+	return &corev1.ServiceAccount{ObjectMeta: i.ChildMeta(i.DerivedName())}
 }
 
 // Role lets the steps fill the instance's one kubeconfig Secret.
 func Role(i *v1alpha1.ClusterInstance) *rbacv1.Role {
 	return &rbacv1.Role{
-		ObjectMeta: childMeta(i, i.DerivedName()),
+		ObjectMeta: i.ChildMeta(i.DerivedName()),
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"secrets"},
 			ResourceNames: []string{i.KubeconfigSecretName()},
@@ -41,7 +41,7 @@ func StepsBinding(i *v1alpha1.ClusterInstance, clusterRole string) *rbacv1.RoleB
 
 func binding(i *v1alpha1.ClusterInstance, name, kind, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: childMeta(i, name),
+		ObjectMeta: i.ChildMeta(name),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: i.DerivedName(), Namespace: i.Namespace}},
 	}

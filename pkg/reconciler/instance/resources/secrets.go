@@ -10,7 +10,7 @@ import (
 
 // KubeconfigSecret is the empty Secret that the instance's run fills.
 func KubeconfigSecret(i *v1alpha1.ClusterInstance) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: childMeta(i, i.KubeconfigSecretName()), Type: corev1.SecretTypeOpaque}
+	return &corev1.Secret{ObjectMeta: i.ChildMeta(i.KubeconfigSecretName()), Type: corev1.SecretTypeOpaque}
 }
 
 // IdentitySecret holds keys and certificates made before the run: a run that
@@ -22,7 +22,7 @@ func IdentitySecret(i *v1alpha1.ClusterInstance, host string, now time.Time) (*c
 	}
 	immutable := true
 	return &corev1.Secret{
-		ObjectMeta: childMeta(i, i.IdentitySecretName()),
+		ObjectMeta: i.ChildMeta(i.IdentitySecretName()),
 		Type:       corev1.SecretTypeOpaque, Immutable: &immutable, Data: data,
 	}, nil
 }

@@ -1,4 +1,4 @@
-package resources
+package v1alpha1
 
 import (
 	"strings"
@@ -6,13 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
-	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 )
 
-func childMeta(i *v1alpha1.ClusterInstance, name string) metav1.ObjectMeta {
+// ChildMeta is the metadata of an object that the controller makes for the
+// instance: a name, labels for people, and the owner reference that proves it.
+func (i *ClusterInstance) ChildMeta(name string) metav1.ObjectMeta {
 	labels := map[string]string{
 		guestcluster.ManagedByLabel:   guestcluster.ManagedBy,
-		guestcluster.InstanceLabel:    strings.TrimRight(v1alpha1.Truncate(i.Name, 63), "-._"),
+		guestcluster.InstanceLabel:    strings.TrimRight(Truncate(i.Name, 63), "-._"),
 		guestcluster.InstanceUIDLabel: string(i.UID),
 	}
 	if i.Spec.PoolRef != nil {
@@ -20,15 +21,15 @@ func childMeta(i *v1alpha1.ClusterInstance, name string) metav1.ObjectMeta {
 	}
 	return metav1.ObjectMeta{
 		Name: name, Namespace: i.Namespace, Labels: labels,
-		OwnerReferences: []metav1.OwnerReference{owner(i)},
+		OwnerReferences: []metav1.OwnerReference{i.owner()},
 	}
 }
 
 // owner leaves blockOwnerDeletion unset: it would need update on our finalizers.
-func owner(i *v1alpha1.ClusterInstance) metav1.OwnerReference {
+func (i *ClusterInstance) owner() metav1.OwnerReference {
 	controller := true
 	return metav1.OwnerReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ClusterInstance",
+		APIVersion: SchemeGroupVersion.String(), Kind: "ClusterInstance",
 		Name: i.Name, UID: i.UID, Controller: &controller,
 	}
 }
