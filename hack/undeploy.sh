@@ -5,7 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 kubectl="${ON:-} kubectl"
-if $kubectl get crd clusterleases.guestcluster.opdev.io >/dev/null 2>&1; then
+# An error here must stop: without the controller, finalizers stay for ever.
+installed=$($kubectl get crd clusterleases.guestcluster.opdev.io --ignore-not-found -o name)
+echo "undeploy: from $($kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}')"
+if [ -n "$installed" ]; then
+  # Pools first, without waiting: they would replace what the leases give back.
+  $kubectl delete clusterpools.guestcluster.opdev.io --all --all-namespaces --wait=false
   for kind in clusterleases clusterpools clusterinstances; do
     echo "undeploy: deleting all $kind and waiting"
     $kubectl delete "$kind.guestcluster.opdev.io" --all --all-namespaces --timeout=10m
@@ -13,4 +18,4 @@ if $kubectl get crd clusterleases.guestcluster.opdev.io >/dev/null 2>&1; then
 fi
 echo "undeploy: removing the installation"
 $kubectl delete --ignore-not-found --wait --timeout=5m -R -f config/ -f tasks/ -f pipelines/
-echo "undeploy: done"
+echo "undeploy: done; yours to remove: RoleBindings to guestcluster-* roles, lessee Tasks in CI namespaces, examples"
