@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,7 +89,7 @@ func (b *booter) ready(ctx context.Context, probe *probe) error {
 	case err != nil:
 		return kube.Classify("read Pod", err, hint)
 	}
-	if err := broken(pod); err != nil {
+	if err := broken(pod, time.Now()); err != nil {
 		return err
 	}
 	if pod.Status.PodIP == "" {

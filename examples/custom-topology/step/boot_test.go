@@ -82,13 +82,28 @@ func TestBroken(t *testing.T) {
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no space"}},
 		}}}}
 	}
-	if err := broken(crashed(1)); err != nil {
+	if err := broken(crashed(1), time.Now()); err != nil {
 		t.Errorf("one restart is no failure: %v", err)
 	}
-	if err := broken(crashed(maxRestarts)); step.ExitCode(err) != step.ExitInfra || !strings.Contains(err.Error(), "no space") {
+	if err := broken(crashed(maxRestarts), time.Now()); step.ExitCode(err) != step.ExitInfra || !strings.Contains(err.Error(), "no space") {
 		t.Errorf("error %v", err)
 	}
-	if err := broken(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}); step.ExitCode(err) != step.ExitInfra {
+	if err := broken(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}, time.Now()); step.ExitCode(err) != step.ExitInfra {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestAnImageThatCannotBePulledIsNamed(t *testing.T) {
+	made := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: "etcd", Image: "nowhere/guest:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}},
+	}}
+	if err := broken(pod, made.Add(pullPatience)); err != nil {
+		t.Errorf("a registry has no time to come back: %v", err)
+	}
+	err := broken(pod, made.Add(pullPatience+time.Second))
+	if step.ExitCode(err) != step.ExitUser || !strings.Contains(err.Error(), "nowhere/guest:1") {
+		t.Errorf("got %v", err)
 	}
 }

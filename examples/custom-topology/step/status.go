@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,8 +15,11 @@ import (
 // maxRestarts: the control plane may trip over its own start, but not often.
 const maxRestarts = 5
 
+// pullPatience: a registry may be away for a moment, a wrong image stays wrong.
+const pullPatience = 90 * time.Second
+
 // broken says why a pod will never serve.
-func broken(pod *corev1.Pod) error {
+func broken(pod *corev1.Pod, now time.Time) error {
 	if pod.DeletionTimestamp != nil {
 		return step.InfraError("Pod %s/%s is being deleted while it boots", pod.Namespace, pod.Name)
 	}
@@ -24,6 +29,10 @@ func broken(pod *corev1.Pod) error {
 	for _, c := range containers(pod) {
 		if w := c.State.Waiting; w != nil && w.Reason == "InvalidImageName" {
 			return step.UserError("container %s: %s: %s", c.Name, w.Reason, w.Message)
+		}
+		if w := c.State.Waiting; w != nil && strings.Contains(w.Reason, "ImagePull") && now.Sub(pod.CreationTimestamp.Time) > pullPatience {
+			return step.UserError("container %s: image %s cannot be pulled: %s: %s; correct template.params.image of the pool",
+				c.Name, c.Image, w.Reason, v1alpha1.Truncate(w.Message, 400))
 		}
 		if last := c.LastTerminationState.Terminated; last != nil && c.RestartCount >= maxRestarts {
 			return step.InfraError("container %s ended %d times, last with exit code %d: %s",
