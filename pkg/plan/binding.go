@@ -104,6 +104,7 @@ func WaitFor(pool *v1alpha1.ClusterPool, position, queued int) Wait {
 		w.Reason = v1alpha1.ReasonProvisioningFailing
 		w.Message = "provisioning fails: " + FailureText(s.LastFailure) + "; " + numbers
 	case conditionFalse(pool, v1alpha1.ConditionProvisioningAllowed):
+		w.Reason = v1alpha1.ReasonPoolNotProvisioning
 		w.Message = "the pool may not make instances: " + conditionMessage(pool, v1alpha1.ConditionProvisioningAllowed) + "; " + numbers
 	case conditionReason(pool, v1alpha1.ConditionCapacityAvailable) == v1alpha1.ReasonAtCapacity:
 		w.Reason = v1alpha1.ReasonAtCapacity

@@ -202,7 +202,7 @@ func TestWaitFor(t *testing.T) {
 			pool: busyPool(failing, provisioning), reason: v1alpha1.ReasonWaitingForCapacity,
 			message: "waiting for an instance; " + numbers + "1 provisioning"},
 		"the pool's namespace did not opt in": {
-			pool: busyPool(disabled, full), reason: v1alpha1.ReasonWaitingForCapacity,
+			pool: busyPool(disabled, full), reason: v1alpha1.ReasonPoolNotProvisioning,
 			message: "the pool may not make instances: no label; " + numbers + "0 provisioning"},
 		"every slot is in use": {
 			pool: busyPool(full), reason: v1alpha1.ReasonAtCapacity,

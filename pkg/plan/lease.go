@@ -142,7 +142,7 @@ func ours(l *v1alpha1.ClusterLease, ttl *v1alpha1.Duration) LeaseStep {
 	switch {
 	case l.Status.Phase != v1alpha1.LeaseBound:
 		return LeaseHandOver
-	case !sameTTL(l.Status.EffectiveTTL, ttl):
+	case !sameTTL(l.Status.EffectiveTTL, ttl) || l.Status.ObservedGeneration != l.Generation:
 		return LeaseRetime
 	default:
 		return LeaseKeep

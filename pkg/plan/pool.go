@@ -365,6 +365,9 @@ func (p *poolPlanner) verdicts() {
 	p.plan.Allowed = p.Allowed
 	p.plan.Capacity = p.capacity()
 	p.plan.Healthy = v1alpha1.Verdict{OK: true, Reason: v1alpha1.ReasonProvisioningHealthy}
+	if n := p.plan.Status.ConsecutiveFailures; n > 0 {
+		p.plan.Healthy.Message = fmt.Sprintf("instances that failed in a row: %d; last: %s", n, FailureText(p.plan.Status.LastFailure))
+	}
 	if p.breakerOpen {
 		p.plan.Healthy = v1alpha1.Verdict{Reason: v1alpha1.ReasonBreakerOpen, Message: fmt.Sprintf(
 			"%d instances in a row failed; next attempt at %s; last: %s", p.plan.Status.ConsecutiveFailures,

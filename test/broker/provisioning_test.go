@@ -169,7 +169,7 @@ func TestPipelineThatCannotBeUsed(t *testing.T) {
 		w.poolCondition(v1alpha1.ConditionProvisioningAllowed, v1alpha1.ReasonPipelineNotFound, `Pipeline "nowhere" is not in namespace guestcluster-system`)
 		w.poolCondition(v1alpha1.ConditionReady, v1alpha1.ReasonPipelineNotFound)
 		w.lease("job", nil)
-		w.reason("job", v1alpha1.ReasonWaitingForCapacity, "the pool may not make instances", `Pipeline "nowhere"`)
+		w.reason("job", v1alpha1.ReasonPoolNotProvisioning, "the pool may not make instances", `Pipeline "nowhere"`)
 	})
 	t.Run("wrong param", func(t *testing.T) {
 		t.Parallel()

@@ -258,9 +258,19 @@ func (r *Reconciler) tell(ctx context.Context, cached *v1alpha1.ClusterLease, wa
 		return dropConflict(err)
 	}
 	if cached.Status.BoundReason() != wait.Reason {
-		r.Events.Event(lease, corev1.EventTypeNormal, string(wait.Reason), wait.Message)
+		r.Events.Event(lease, eventType(wait.Reason), string(wait.Reason), wait.Message)
 	}
 	return nil
+}
+
+// eventType warns of what a person must act on; waiting for capacity is normal.
+func eventType(reason v1alpha1.Reason) string {
+	switch reason {
+	case v1alpha1.ReasonWaitingForCapacity, v1alpha1.ReasonAtCapacity, v1alpha1.ReasonPoolPaused:
+		return corev1.EventTypeNormal
+	default:
+		return corev1.EventTypeWarning
+	}
 }
 
 // dropConflict: a conflict means that the cache lags behind a write whose event

@@ -142,6 +142,9 @@ func (r *Reconciler) create(ctx context.Context, pool *v1alpha1.ClusterPool, slo
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, cached, pool *v1alpha1.ClusterPool, next plan.PoolPlan) error {
+	if f := next.Status.LastFailure; f != nil && !equality.Semantic.DeepEqual(f, cached.Status.LastFailure) {
+		controller.GetEventRecorder(ctx).Eventf(pool, corev1.EventTypeWarning, "InstanceFailed", "instance %s failed: %s", f.Instance, plan.FailureText(f))
+	}
 	pool.Status = next.Status
 	pool.Status.Conditions = cached.DeepCopy().Status.Conditions
 	pool.MarkAllowed(next.Allowed)

@@ -104,17 +104,28 @@ func (l *ClusterLease) MarkBound(facts BoundFacts, now metav1.Time) {
 	s.BoundTime = &now
 	s.QueuePosition, s.QueuePositionTime = 0, nil
 	l.MarkTTL(facts.TTL)
-	l.setBound(metav1.ConditionTrue, ReasonInstanceBound,
-		fmt.Sprintf("instance %s/%s; kubeconfig in Secret %s", s.InstanceRef.Namespace, s.InstanceRef.Name, facts.Secret))
 }
 
-// MarkTTL sets the effective ttl and, once bound, when it is over.
+// MarkTTL sets the effective ttl and, once bound, when it is over. A Bound lease
+// says so when its pool caps the ttl.
 func (l *ClusterLease) MarkTTL(ttl *Duration) {
-	l.Status.EffectiveTTL = ttl
-	l.Status.ExpiresAt = nil
-	if ttl != nil && l.Status.BoundTime != nil {
-		l.Status.ExpiresAt = &metav1.Time{Time: l.Status.BoundTime.Add(ttl.Duration.Duration)}
+	s := &l.Status
+	s.EffectiveTTL, s.ExpiresAt = ttl, nil
+	if ttl != nil && s.BoundTime != nil {
+		s.ExpiresAt = &metav1.Time{Time: s.BoundTime.Add(ttl.Duration.Duration)}
 	}
+	if s.Phase == LeaseBound && s.InstanceRef != nil && s.KubeconfigSecretRef != nil {
+		l.setBound(metav1.ConditionTrue, ReasonInstanceBound, l.boundText())
+	}
+}
+
+func (l *ClusterLease) boundText() string {
+	s := l.Status
+	text := fmt.Sprintf("instance %s/%s; kubeconfig in Secret %s", s.InstanceRef.Namespace, s.InstanceRef.Name, s.KubeconfigSecretRef.Name)
+	if asked, got := l.Spec.TTL, s.EffectiveTTL; asked != nil && got != nil && asked.Duration.Duration > got.Duration.Duration {
+		text += fmt.Sprintf("; ttl %s is capped to %s by the pool's maxTTL", asked.Duration.Duration, got.Duration.Duration)
+	}
+	return text
 }
 
 // MarkReleasing says that the instance is being given back, and why.

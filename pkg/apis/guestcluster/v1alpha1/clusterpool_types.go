@@ -20,6 +20,9 @@ import (
 // +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.totalInstances`
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=`.spec.maxSize`
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.pendingLeases`
+// +kubebuilder:printcolumn:name="Provisioning",type=integer,priority=1,JSONPath=`.status.provisioningInstances`
+// +kubebuilder:printcolumn:name="Failed",type=integer,priority=1,JSONPath=`.status.failedInstances`
+// +kubebuilder:printcolumn:name="Failures",type=integer,priority=1,JSONPath=`.status.consecutiveFailures`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="a pool's name may have at most 40 characters"

@@ -41,6 +41,7 @@ const (
 	ReasonAtCapacity           Reason = "AtCapacity"
 	ReasonPoolNotFound         Reason = "PoolNotFound"
 	ReasonPoolPaused           Reason = "PoolPaused"
+	ReasonPoolNotProvisioning  Reason = "PoolNotProvisioning"
 	ReasonNamespaceNotAllowed  Reason = "NamespaceNotAllowed"
 	ReasonAccessMissing        Reason = "AccessMissing"
 	ReasonProvisioningFailing  Reason = "ProvisioningFailing"
