@@ -53,9 +53,10 @@ demo: rig-up rig-deploy ## the main job: a CI pipeline leases a cluster, tests o
 	@go run ./test/demo -started $(STARTED)
 
 deploy: ## install on the current cluster
+	@$(ON) bash -c 'command -v $(KO)' >/dev/null || { echo "deploy: ko is missing: go install github.com/google/ko@v0.19.1; for the rig use make rig-deploy"; exit 2; }
 	$(ON) $(KO) apply $(MANIFESTS)
 
-rig-deploy: rig-up
+rig-deploy: rig-up ## install on the rig
 	@hack/rig-deploy.sh
 
 undeploy: ## give every cluster back, wait, then remove the installation
@@ -63,4 +64,4 @@ undeploy: ## give every cluster back, wait, then remove the installation
 
 tekton-bundle: ## push acquire-cluster and release-cluster as a Tekton bundle to BUNDLE=registry/repo:tag
 	@test -n "$(BUNDLE)" || { echo "usage: make tekton-bundle BUNDLE=registry/repo:tag"; exit 2; }
-	$(ON) bash -c '$(KO) resolve -f tasks/lessee | go run ./hack/tekton-bundle $(BUNDLE_FLAGS) $(BUNDLE)'
+	$(ON) bash -o pipefail -c '$(KO) resolve -f tasks/lessee | go run ./hack/tekton-bundle $(BUNDLE_FLAGS) $(BUNDLE)'

@@ -36,12 +36,14 @@ func (d *demo) setUp(ctx context.Context) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the run of an earlier demo: %w", err)
 	}
+	d.say("building the example's step, applying its Pipeline and pool")
 	if err := d.Apply(ctx, "", "examples/custom-topology/"); err != nil {
 		return err
 	}
 	if err := d.Apply(ctx, "", "examples/ci-namespace.yaml"); err != nil {
 		return err
 	}
+	d.say("applying acquire-cluster and release-cluster in namespace " + ciNamespace)
 	return d.Apply(ctx, ciNamespace, "tasks/lessee/")
 }
 
