@@ -30,7 +30,7 @@ func TestNamesAndColumns(t *testing.T) {
 		short, scope string
 		columns      []string
 	}{
-		"clusterpools":     {"cpool", "Namespaced", []string{"Type", "Ready", "Available", "Leased", "Total", "Max", "Waiting", "Reason", "Age"}},
+		"clusterpools":     {"cpool", "Namespaced", []string{"Type", "Ready", "Available", "Leased", "Total", "Max", "Waiting", "Provisioning", "Failed", "Failures", "Reason", "Age"}},
 		"clusterinstances": {"cinst", "Namespaced", []string{"Type", "Phase", "Ready", "Version", "Lease", "Lease-Namespace", "Endpoint", "Reason", "Age"}},
 		"clusterleases":    {"clease", "Namespaced", []string{"Pool", "Phase", "Instance", "Version", "Expires", "Queue", "Holder", "Requested-By", "Reason", "Age"}},
 		"crcbundles":       {"crcb", "Cluster", []string{"Version", "Arch", "Phase", "OCP", "Reason", "Age"}},
