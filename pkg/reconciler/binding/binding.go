@@ -105,7 +105,7 @@ func (r *Reconciler) pass(ctx context.Context, pool *v1alpha1.ClusterPool) error
 // owns it until its finalizer is on, and again as soon as it names an
 // instance, ends or is deleted.
 func waits(l *v1alpha1.ClusterLease) bool {
-	return l.DeletionTimestamp == nil && slices.Contains(l.Finalizers, guestcluster.LeaseFinalizer) && !l.Spec.Release && !l.Ending() && l.Status.InstanceRef == nil
+	return l.Wanted() && slices.Contains(l.Finalizers, guestcluster.LeaseFinalizer) && l.Status.InstanceRef == nil
 }
 
 // waiting are the leases that may be served; the others are told why not.

@@ -49,9 +49,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Clock:      clock.RealClock{},
 		Events:     newRecorder(ctx),
 	}
-	r.PromoteFunc = func(bucket reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
-		return r.enqueueAll(bucket, enqueue)
-	}
+	r.PromoteFunc = r.enqueueAll
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{WorkQueueName: queueName, Logger: logger})
 	r.EnqueueAfter = impl.EnqueueKeyAfter
 

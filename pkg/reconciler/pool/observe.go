@@ -90,7 +90,7 @@ func (r *Reconciler) pending(pool *v1alpha1.ClusterPool) (int, error) {
 	}
 	n := 0
 	for _, l := range leases {
-		if l.DeletionTimestamp != nil || l.Spec.Release || l.Ending() || claimed[string(l.UID)] {
+		if !l.Wanted() || claimed[string(l.UID)] {
 			continue
 		}
 		if l.Status.Phase == v1alpha1.LeaseBound || !r.mayDemand(pool, l) {

@@ -50,6 +50,12 @@ func (l *ClusterLease) Ending() bool {
 	return l.Ended() || l.Status.Phase == LeaseReleasing
 }
 
+// Wanted says whether somebody still wants the lease's cluster, whatever its phase
+// before the end.
+func (l *ClusterLease) Wanted() bool {
+	return l.DeletionTimestamp == nil && !l.Spec.Release && !l.Ending()
+}
+
 // BoundReason is the reason of condition Bound.
 func (s *ClusterLeaseStatus) BoundReason() Reason {
 	return reasonOf(s.Conditions, ConditionBound)
