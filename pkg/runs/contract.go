@@ -25,6 +25,41 @@ const (
 	ParamOCPVersion       = "ocp-version"
 )
 
+// Params of crc, which the controller fills too.
+const (
+	// ParamSourceNamespace and ParamSourceVolume name the golden volume to clone.
+	ParamSourceNamespace = "source-namespace"
+	ParamSourceVolume    = "source-volume"
+	// ParamSourceURL is the disk image to import when there is no golden volume.
+	ParamSourceURL      = "source-url"
+	ParamRootVolumeSize = "root-volume-size"
+	ParamStorageClass   = "storage-class"
+	ParamMemory         = "memory"
+	ParamCores          = "cores"
+	// ParamNodeSelector is key=value,key=value.
+	ParamNodeSelector = "node-selector"
+	ParamArch         = "arch"
+)
+
+// Params and results of prepare-bundle.
+const (
+	ParamVersion          = "version"
+	ParamBundleURL        = "bundle-url"
+	ParamSHA256URL        = "sha256-url"
+	ParamSHA256           = "sha256"
+	ParamGoldenVolumeSize = "golden-volume-size"
+	ParamBundleUID        = "bundle-uid"
+
+	ResultGoldenVolume    = "golden-volume"
+	ResultGoldenVolumeUID = "golden-volume-uid"
+	ResultSSHKeySecret    = "ssh-key-secret"
+	ResultSHA256          = "sha256"
+	ResultBuildTime       = "build-time"
+)
+
+// PrepareBundle is the name of the Pipeline that prepares bundles.
+const PrepareBundle = "prepare-bundle"
+
 // Results that every provisioning Pipeline declares.
 const (
 	ResultAPIEndpoint = "api-endpoint"

@@ -26,6 +26,8 @@ const (
 	// EndpointLabel carries the instance's UID on the one pod that serves the
 	// guest API on port 6443: the instance's Service selects it.
 	EndpointLabel = GroupName + "/endpoint"
+	// BundleLabel carries the name of the CRCBundle on its golden volume, boot key and runs.
+	BundleLabel = GroupName + "/bundle"
 	// AttemptLabel carries the attempt number, from 0, on provisioning runs.
 	AttemptLabel = GroupName + "/attempt"
 	// ManagedByLabel is the well-known label, with value ManagedBy on all children.
@@ -43,11 +45,25 @@ const (
 	StepRoleAnnotation = GroupName + "/step-cluster-role"
 )
 
+// Annotations of a golden volume. One that carries BundleSHA256Annotation is
+// sealed: it is cloned and never written again.
+const (
+	// PrepareRunAnnotation holds the UID of the prepare-bundle run that writes the volume: a lock.
+	PrepareRunAnnotation = GroupName + "/prepare-run"
+	// BundleSHA256Annotation holds the checksum of the bundle file, in hexadecimal.
+	BundleSHA256Annotation = GroupName + "/bundle-sha256"
+	// OCPVersionAnnotation holds the OpenShift version in the bundle.
+	OCPVersionAnnotation = GroupName + "/ocp-version"
+	// BuildTimeAnnotation holds when the bundle was built, RFC 3339, if the bundle tells.
+	BuildTimeAnnotation = GroupName + "/build-time"
+)
+
 // Finalizers, one for each kind.
 const (
 	PoolFinalizer     = GroupName + "/pool"
 	InstanceFinalizer = GroupName + "/instance"
 	LeaseFinalizer    = GroupName + "/lease"
+	BundleFinalizer   = GroupName + "/bundle"
 )
 
 // Keys of the Secrets <service>-kubeconfig and <lease>-access.
@@ -77,4 +93,20 @@ const (
 	ServingCAKey     = "serving-ca.crt"
 	ServingCertKey   = "serving.crt"
 	ServingKeyKey    = "serving.key"
+	// BootSSHPrivateKeyKey holds a copy of the key that the guest's disk trusts at first boot (crc).
+	BootSSHPrivateKeyKey = "boot-ssh-privatekey"
+	// PullSecretKey holds a copy of the pull secret's .dockerconfigjson, so that its
+	// deletion in mid-run does no harm (crc). KubeadminPasswordKey is there too.
+	PullSecretKey = "pull-secret.json"
+)
+
+// Keys of the Secrets that people and bundles bring.
+const (
+	// BootKeyKey holds the private key of user core, in OpenSSH or PEM format, in
+	// a bundle's boot key Secret and in the Secret of template.bundleSSHKeyRef.
+	BootKeyKey = "id_ecdsa"
+	// DockerConfigKey holds the pull secret in the Secret of template.pullSecretRef.
+	DockerConfigKey = ".dockerconfigjson"
+	// DefaultPullSecret is the pull secret's name when a crc template names none.
+	DefaultPullSecret = "pull-secret"
 )

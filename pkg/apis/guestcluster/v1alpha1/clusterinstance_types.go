@@ -130,12 +130,54 @@ type ClusterInstanceStatus struct {
 	// Failure says why the instance is Failed.
 	// +optional
 	Failure *FailureStatus `json:"failure,omitempty"`
+	// CRC is what the instance is made of (crc).
+	// +optional
+	CRC *CRCStatus `json:"crc,omitempty"`
 	// Conditions: Ready, Provisioned, GuestAPIReachable, VersionMismatch, ProvisioningAllowed, Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// CRCStatus names what a crc instance is made of.
+type CRCStatus struct {
+	// VMName is the name of the VirtualMachine.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	VMName string `json:"vmName,omitempty"`
+	// DataVolumeName is the name of the root disk's DataVolume and PersistentVolumeClaim.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	DataVolumeName string `json:"dataVolumeName,omitempty"`
+	// VMIUID is the UID of the VirtualMachineInstance that runs now; it changes when the VM restarts.
+	// +kubebuilder:validation:Type=string
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	VMIUID types.UID `json:"vmiUID,omitempty"`
+	// Bundle is what the disk was cloned from, chosen before anything was made.
+	// +optional
+	Bundle *BundleIdentity `json:"bundle,omitempty"`
+}
+
+// BundleIdentity is a CRCBundle as it was when a disk was cloned from it.
+type BundleIdentity struct {
+	// Name of the CRCBundle.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID of the CRCBundle.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	UID types.UID `json:"uid"`
+	// VolumeUID is the UID of the golden volume's PersistentVolumeClaim.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	VolumeUID types.UID `json:"volumeUID"`
+	// SHA256 of the bundle file.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // ClusterInstanceList is a list of ClusterInstances.

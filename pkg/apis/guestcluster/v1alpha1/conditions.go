@@ -99,6 +99,29 @@ const (
 	ReasonNamespaceTerminating Reason = "NamespaceTerminating"
 )
 
+// Reasons of crc instances and their pools.
+const (
+	ReasonInvalidPullSecret     Reason = "InvalidPullSecret"
+	ReasonMissingBundleSSHKey   Reason = "MissingBundleSSHKey"
+	ReasonBundleNotReady        Reason = "BundleNotReady"
+	ReasonBundleFailed          Reason = "BundleFailed"
+	ReasonBundleChanged         Reason = "BundleChanged"
+	ReasonBundleStorageDiffers  Reason = "BundleStorageDiffers"
+	ReasonVirtualizationMissing Reason = "VirtualizationMissing"
+	ReasonGuestStopped          Reason = "GuestStopped"
+	ReasonGuestRestarted        Reason = "GuestRestarted"
+	ReasonGuestLost             Reason = "GuestLost"
+)
+
+// Reasons of a bundle's Ready condition, besides those of runs.
+const (
+	ReasonBundlePreparing Reason = "BundlePreparing"
+	ReasonBundleReady     Reason = "BundleReady"
+	ReasonBundleInUse     Reason = "BundleInUse"
+	ReasonBundleLost      Reason = "BundleLost"
+	ReasonBundleDeleting  Reason = "BundleDeleting"
+)
+
 // maxConditionMessage is in bytes; metav1.Condition allows 32768.
 const maxConditionMessage = 1024
 

@@ -114,6 +114,9 @@ type CRCBundleStatus struct {
 	// Run is the prepare-bundle run.
 	// +optional
 	Run *RunStatus `json:"run,omitempty"`
+	// Failure says why the bundle is Failed.
+	// +optional
+	Failure *FailureStatus `json:"failure,omitempty"`
 	// Conditions: Ready.
 	// +optional
 	// +listType=map

@@ -1,11 +1,15 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
 )
+
+// DefaultArch is the architecture of a bundle when nothing names one.
+const DefaultArch = "amd64"
 
 // readableNameLength bounds the part of the instance's name in derived names,
 // so that gc-<part>-<hash> plus a suffix is a DNS label.
@@ -43,6 +47,27 @@ func (i *ClusterInstance) IdentitySecretName() string {
 // KubeconfigSecretName is the name of the Secret that the provisioning run fills.
 func (i *ClusterInstance) KubeconfigSecretName() string {
 	return i.DerivedName() + "-kubeconfig"
+}
+
+// GatherName is the name of the ConfigMap with what was gathered of a failed guest.
+func (i *ClusterInstance) GatherName() string {
+	return i.DerivedName() + "-gather"
+}
+
+// CloneBindingName is the name of the RoleBinding in namespace
+// guestcluster-bundles that lets the instance's steps clone its golden volume.
+func (i *ClusterInstance) CloneBindingName() string {
+	return i.DerivedName() + "-clone"
+}
+
+// BundleName is the name of the CRCBundle of a version, and of its golden volume.
+func BundleName(version, arch string) string {
+	return "crc-" + version + "-" + cmp.Or(arch, DefaultArch)
+}
+
+// BootKeySecretName is the name of the Secret with a bundle's boot key.
+func BootKeySecretName(bundle string) string {
+	return bundle + "-boot-key"
 }
 
 // InstanceName is the name of the instance in a slot of a pool.
