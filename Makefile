@@ -12,6 +12,8 @@ include test/rig/rig.mk
 ON ?=
 STARTED := $(shell date +%s)
 KO ?= ko
+# What make demo shows: crc, or custom.
+TOPOLOGY ?= crc
 MANIFESTS := -R -f config/ -f tasks/ -f pipelines/
 TOOL := go tool -modfile=hack/tools.mod
 
@@ -49,8 +51,8 @@ e2e: rig-deploy ## only the tests on the rig
 bench: ## print speeds; asserts nothing
 	go test -run '^$$' -bench . -benchmem ./pkg/plan/... ./pkg/runs/...
 
-demo: rig-up rig-deploy ## the main job: a CI pipeline leases a cluster, tests on it, gives it back
-	@go run ./test/demo -started $(STARTED)
+demo: rig-up rig-deploy ## the main job: a CI pipeline leases a cluster, tests on it, gives it back; TOPOLOGY=custom is the quick one
+	@go run ./test/demo -started $(STARTED) -topology $(TOPOLOGY)
 
 deploy: ## install on the current cluster
 	@$(ON) bash -c 'command -v $(KO)' >/dev/null || { echo "deploy: ko is missing: go install github.com/google/ko@v0.19.1; for the rig use make rig-deploy"; exit 2; }

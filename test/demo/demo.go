@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
@@ -19,14 +20,18 @@ import (
 )
 
 const (
-	poolNamespace, poolName = "clusters", "demo-pool"
-	ciNamespace, runName    = "ci", "test-on-a-cluster-1"
+	poolNamespace        = "clusters"
+	ciNamespace, runName = "ci", "test-on-a-cluster-1"
+	// examplePool is the pool that examples/ci-pipeline.yaml names.
+	examplePool = "demo-pool"
 )
 
 type demo struct {
 	*rigtest.Rig
+	scene    scene
 	began    time.Time
 	timeline []string
+	times    []string
 	lease    *v1alpha1.ClusterLease
 }
 
@@ -36,8 +41,7 @@ func (d *demo) setUp(ctx context.Context) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the run of an earlier demo: %w", err)
 	}
-	d.say("building the example's step, applying its Pipeline and pool")
-	if err := d.Apply(ctx, "", "examples/custom-topology/"); err != nil {
+	if err := d.scene.setUp(ctx, d); err != nil {
 		return err
 	}
 	if err := d.Apply(ctx, "", "examples/ci-namespace.yaml"); err != nil {
@@ -49,8 +53,8 @@ func (d *demo) setUp(ctx context.Context) error {
 
 func (d *demo) waitForSpare(ctx context.Context) error {
 	last := ""
-	return rigtest.Wait(ctx, "a Ready cluster in pool "+poolName, 10*time.Minute, func(ctx context.Context) (bool, string, error) {
-		pool, err := d.Guest.GuestclusterV1alpha1().ClusterPools(poolNamespace).Get(ctx, poolName, metav1.GetOptions{})
+	return rigtest.Wait(ctx, "a Ready cluster in pool "+d.scene.pool, d.scene.patience, func(ctx context.Context) (bool, string, error) {
+		pool, err := d.Guest.GuestclusterV1alpha1().ClusterPools(poolNamespace).Get(ctx, d.scene.pool, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -68,7 +72,7 @@ func (d *demo) waitForSpare(ctx context.Context) error {
 			d.say(text)
 			last = text
 		}
-		return s.AvailableInstances > 0, text, nil
+		return s.AvailableInstances > 0, text, d.noteTimes(ctx, s.AvailableInstances > 0)
 	})
 }
 
@@ -80,7 +84,7 @@ func (d *demo) runPipeline(ctx context.Context) error {
 	if err := rigtest.Wait(ctx, "the run of an earlier demo to be gone", time.Minute, d.earlierRunGone); err != nil {
 		return err
 	}
-	if err := d.ApplyText(ctx, "", string(text)); err != nil {
+	if err := d.ApplyText(ctx, "", strings.ReplaceAll(string(text), "value: "+examplePool, "value: "+d.scene.pool)); err != nil {
 		return err
 	}
 	d.mark("PipelineRun created")
@@ -122,6 +126,7 @@ func (d *demo) follow(ctx context.Context, seen map[string]string) (bool, string
 		return false, "running", nil
 	}
 	note("PipelineRun", stateOf(condition))
+	d.noteTasks(tasks.Items)
 	if !run.IsSuccessful() {
 		return false, "", fmt.Errorf("the run ended: %s: %s", condition.Reason, condition.Message)
 	}

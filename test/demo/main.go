@@ -19,9 +19,10 @@ func main() {
 	defer stop()
 	began := time.Now()
 	started := flag.Int64("started", began.Unix(), "when the whole demo began, setting up included (Unix time)")
+	topology := flag.String("topology", "crc", "crc, or custom for the quick one")
 	flag.Parse()
 	total := func() int64 { return time.Now().Unix() - *started }
-	if err := run(ctx, began); err != nil {
+	if err := run(ctx, began, *topology); err != nil {
 		fmt.Fprintf(os.Stderr, "demo: failed after %d s: %v\n", total(), err)
 		os.Exit(1)
 	}
@@ -29,12 +30,16 @@ func main() {
 	fmt.Printf("demo: passed in %d s\n", total())
 }
 
-func run(ctx context.Context, began time.Time) error {
+func run(ctx context.Context, began time.Time, topology string) error {
+	scene, ok := scenes[topology]
+	if !ok {
+		return fmt.Errorf("no topology is named %q: say TOPOLOGY=crc or TOPOLOGY=custom", topology)
+	}
 	rig, err := rigtest.Connect()
 	if err != nil {
 		return err
 	}
-	d := &demo{Rig: rig, began: began}
+	d := &demo{Rig: rig, scene: scene, began: began}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -50,5 +55,6 @@ func run(ctx context.Context, began time.Time) error {
 		}
 	}
 	d.printTimeline()
+	d.printTimes()
 	return nil
 }
