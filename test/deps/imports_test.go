@@ -52,7 +52,7 @@ func ours(name string) bool { return within(name, "cmd", "pkg", "examples", "tas
 // shared packages of the reconcilers and of the steps may be imported by their siblings.
 var (
 	sharedReconcilers = below("pkg/reconciler", "access", "catalog", "claim", "holder", "index", "probe")
-	sharedSteps       = below("pkg/steps", "step", "kube", "lessee", "guest", "fakeapi")
+	sharedSteps       = below("pkg/steps", "step", "kube", "virt", "lessee", "guest", "fakeapi")
 )
 
 func below(folder string, names ...string) []string {
@@ -78,7 +78,7 @@ var mayImport = []struct {
 	{"pkg/reconciler", append([]string{"pkg/apis", "pkg/plan", "pkg/runs", "pkg/client"}, sharedReconcilers...)},
 	{"pkg/reconciler/probe", nil},
 	{"pkg/steps", []string{"pkg/steps", "pkg/apis"}},
-	{"pkg/steps/kube", []string{"pkg/steps/step", "pkg/client"}},
+	{"pkg/steps/kube", []string{"pkg/steps/step", "pkg/client", "pkg/apis"}},
 }
 
 func allowed(name string) []string {

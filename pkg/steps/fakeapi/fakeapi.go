@@ -25,6 +25,7 @@ type Server struct {
 	changed chan struct{} // closed and replaced at each change
 	cut     chan struct{} // closed and replaced to end all watches
 	fault   func(*http.Request) int
+	before  func(http.ResponseWriter, *http.Request) bool
 	calls   []string
 	url     string
 }
@@ -55,6 +56,14 @@ func (s *Server) Fault(f func(*http.Request) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
+}
+
+// Before runs f ahead of each request; f may change objects, or answer the
+// request itself and return true.
+func (s *Server) Before(f func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
 }
 
 // CutWatches ends all running watches.

@@ -11,8 +11,11 @@ import (
 
 // ServeHTTP serves one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if before := s.script(); before != nil && before(w, r) {
+		return
+	}
 	if code := s.admit(r); code != 0 {
-		fail(w, code, "fault on demand")
+		Refuse(w, code, "fault on demand")
 		return
 	}
 	if r.URL.Query().Get("watch") == "true" || r.URL.Query().Get("watch") == "1" {
@@ -23,7 +26,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	switch r.Method {
 	case http.MethodGet:
-		s.read(w, r.URL.Path)
+		s.read(w, r)
 	case http.MethodPost:
 		s.create(w, r)
 	case http.MethodPatch:
@@ -31,8 +34,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodDelete:
 		s.delete(w, r)
 	default:
-		fail(w, http.StatusMethodNotAllowed, r.Method)
+		Refuse(w, http.StatusMethodNotAllowed, r.Method)
 	}
+}
+
+func (s *Server) script() func(http.ResponseWriter, *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.before
 }
 
 func (s *Server) admit(r *http.Request) int {
@@ -49,19 +58,49 @@ func (s *Server) admit(r *http.Request) int {
 	return s.fault(r)
 }
 
-func (s *Server) read(w http.ResponseWriter, path string) {
-	object, ok := s.objects[path]
-	if !ok {
-		fail(w, http.StatusNotFound, path)
+func (s *Server) read(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	if object, ok := s.objects[path]; ok {
+		answer(w, http.StatusOK, object)
 		return
 	}
-	answer(w, http.StatusOK, object)
+	if fields := r.URL.Query().Get("fieldSelector"); fields != "" {
+		answer(w, http.StatusOK, Object{"kind": "List", "apiVersion": "v1", "items": s.list(path, fields)})
+		return
+	}
+	Refuse(w, http.StatusNotFound, path)
+}
+
+// list returns the objects below a path whose fields are as told: a=b,c.d=e.
+func (s *Server) list(parent, fields string) []Object {
+	found := []Object{}
+	for path, object := range s.objects {
+		if path[:strings.LastIndex(path, "/")] == parent && selected(object, fields) {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+func selected(object Object, fields string) bool {
+	for _, term := range strings.Split(fields, ",") {
+		name, want, _ := strings.Cut(term, "=")
+		var value any = object
+		for _, key := range strings.Split(name, ".") {
+			below, _ := value.(Object)
+			value = below[key]
+		}
+		if value != any(want) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	object := Object{}
 	if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	path := fmt.Sprintf("%s/%s", r.URL.Path, metadata(object)["name"])
@@ -76,12 +115,12 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 	old, ok := s.objects[r.URL.Path]
 	if !ok {
-		fail(w, http.StatusNotFound, r.URL.Path)
+		Refuse(w, http.StatusNotFound, r.URL.Path)
 		return
 	}
 	change := Object{}
 	if err := json.NewDecoder(r.Body).Decode(&change); err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	if !s.matches(w, old, metadata(change)) {
@@ -96,7 +135,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 	old, ok := s.objects[r.URL.Path]
 	if !ok {
-		fail(w, http.StatusNotFound, r.URL.Path)
+		Refuse(w, http.StatusNotFound, r.URL.Path)
 		return
 	}
 	var options struct {
@@ -104,7 +143,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 	}
 	if raw, _ := io.ReadAll(r.Body); len(raw) > 0 {
 		if err := json.Unmarshal(raw, &options); err != nil {
-			fail(w, http.StatusBadRequest, err.Error())
+			Refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
 	}
@@ -118,7 +157,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 func (s *Server) matches(w http.ResponseWriter, object, wanted Object) bool {
 	for _, key := range []string{"uid", "resourceVersion"} {
 		if v, ok := wanted[key]; ok && v != metadata(object)[key] {
-			fail(w, http.StatusConflict, fmt.Sprintf("%s is %v, not %v", key, metadata(object)[key], v))
+			Refuse(w, http.StatusConflict, fmt.Sprintf("%s is %v, not %v", key, metadata(object)[key], v))
 			return false
 		}
 	}
@@ -186,7 +225,8 @@ func answer(w http.ResponseWriter, code int, object Object) {
 	_ = json.NewEncoder(w).Encode(object)
 }
 
-func fail(w http.ResponseWriter, code int, message string) {
+// Refuse answers with a Status as an API server does.
+func Refuse(w http.ResponseWriter, code int, message string) {
 	reasons := map[int]string{
 		http.StatusNotFound: "NotFound", http.StatusConflict: "Conflict",
 		http.StatusForbidden: "Forbidden", http.StatusGone: "Expired",
