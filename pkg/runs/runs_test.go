@@ -180,7 +180,7 @@ func TestValidateNamesWhatToDo(t *testing.T) {
 		}, `declare the result "ocp-version"`},
 		"a missing Task": {func(_ *pipelinev1.Pipeline, m map[string]*pipelinev1.Task, _ *v1alpha1.ClusterTemplate) {
 			delete(m, "gather")
-		}, `Task "gather" is not in the controller's namespace`},
+		}, `Task "gather" is not in the namespace of the Pipeline`},
 		"a resolver": {func(p *pipelinev1.Pipeline, _ map[string]*pipelinev1.Task, _ *v1alpha1.ClusterTemplate) {
 			p.Spec.Tasks[0].TaskRef = &pipelinev1.TaskRef{ResolverRef: pipelinev1.ResolverRef{Resolver: "hub"}}
 		}, "has a resolver"},

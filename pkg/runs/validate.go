@@ -99,7 +99,7 @@ func taskProblem(task *pipelinev1.PipelineTask, tasks map[string]*pipelinev1.Tas
 	case ref.Kind != "" && ref.Kind != pipelinev1.NamespacedTaskKind:
 		return fmt.Sprintf("taskRef has kind %s: only Tasks are supported", ref.Kind)
 	case tasks[ref.Name] == nil:
-		return fmt.Sprintf("Task %q is not in the controller's namespace: apply it there", ref.Name)
+		return fmt.Sprintf("Task %q is not in the namespace of the Pipeline: apply it there", ref.Name)
 	}
 	return specProblem(&tasks[ref.Name].Spec)
 }

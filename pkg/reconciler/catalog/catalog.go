@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	"github.com/tektoncd/pipeline/pkg/client/clientset/versioned"
@@ -14,13 +15,14 @@ import (
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/system"
 
+	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/runs"
 )
 
 // NotFoundError says which Pipeline is missing where.
 type NotFoundError struct {
-	// Namespace is the controller's; Name is the Pipeline's.
+	// Namespace is where it must be; Name is the Pipeline's.
 	Namespace, Name string
 }
 
@@ -28,38 +30,57 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("Pipeline %q is not in namespace %s: apply it there", e.Name, e.Namespace)
 }
 
-// Catalog reads Pipelines and Tasks from informers on one namespace.
+// Catalog reads Pipelines and Tasks from informers on two namespaces: the
+// controller's, for provisioning, and that of the bundles.
 type Catalog struct {
+	provisioning, bundles shelf
+	virtualization
+}
+
+// shelf is one namespace.
+type shelf struct {
 	namespace string
-	factory   externalversions.SharedInformerFactory
 	informers []cache.SharedIndexInformer
 	pipelines listers.PipelineNamespaceLister
 	tasks     listers.TaskNamespaceLister
 }
 
-// New makes a Catalog of the controller's namespace. It must be started.
+// New makes a Catalog. It must be started.
 func New(ctx context.Context, client versioned.Interface) *Catalog {
-	namespace := system.Namespace()
-	factory := externalversions.NewSharedInformerFactoryWithOptions(client,
-		controller.GetResyncPeriod(ctx), externalversions.WithNamespace(namespace))
-	v1 := factory.Tekton().V1()
 	return &Catalog{
+		provisioning:   newShelf(ctx, client, system.Namespace()),
+		bundles:        newShelf(ctx, client, guestcluster.BundleNamespace),
+		virtualization: virtualization{discovery: client.Discovery()},
+	}
+}
+
+func newShelf(ctx context.Context, client versioned.Interface, namespace string) shelf {
+	v1 := externalversions.NewSharedInformerFactoryWithOptions(client,
+		controller.GetResyncPeriod(ctx), externalversions.WithNamespace(namespace)).Tekton().V1()
+	return shelf{
 		namespace: namespace,
-		factory:   factory,
 		informers: []cache.SharedIndexInformer{v1.Pipelines().Informer(), v1.Tasks().Informer()},
 		pipelines: v1.Pipelines().Lister().Pipelines(namespace),
 		tasks:     v1.Tasks().Lister().Tasks(namespace),
 	}
 }
 
+func (c *Catalog) informers() []cache.SharedIndexInformer {
+	return slices.Concat(c.provisioning.informers, c.bundles.informers)
+}
+
 // Start fills the catalog and returns when it can be read.
 func (c *Catalog) Start(stop <-chan struct{}) error {
-	return controller.StartInformers(stop, c.informers[0], c.informers[1])
+	var all []controller.Informer
+	for _, informer := range c.informers() {
+		all = append(all, informer)
+	}
+	return controller.StartInformers(stop, all...)
 }
 
 // AddHandler calls back after every change of a Pipeline or Task.
 func (c *Catalog) AddHandler(changed func()) error {
-	for _, informer := range c.informers {
+	for _, informer := range c.informers() {
 		if _, err := informer.AddEventHandler(controller.HandleAll(func(any) { changed() })); err != nil {
 			return fmt.Errorf("watch Pipelines and Tasks: %w", err)
 		}
@@ -67,12 +88,21 @@ func (c *Catalog) AddHandler(changed func()) error {
 	return nil
 }
 
-// Lookup returns a Pipeline and those of its Tasks that exist, by name. The
-// error is a *NotFoundError when there is no such Pipeline.
+// Lookup returns a provisioning Pipeline and those of its Tasks that exist, by
+// name. The error is a *NotFoundError when there is no such Pipeline.
 func (c *Catalog) Lookup(name string) (*pipelinev1.Pipeline, map[string]*pipelinev1.Task, error) {
-	pipeline, err := c.pipelines.Get(name)
+	return c.provisioning.lookup(name)
+}
+
+// PrepareBundle is Lookup for the Pipeline that prepares bundles.
+func (c *Catalog) PrepareBundle() (*pipelinev1.Pipeline, map[string]*pipelinev1.Task, error) {
+	return c.bundles.lookup(runs.PrepareBundle)
+}
+
+func (s shelf) lookup(name string) (*pipelinev1.Pipeline, map[string]*pipelinev1.Task, error) {
+	pipeline, err := s.pipelines.Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil, nil, &NotFoundError{Namespace: c.namespace, Name: name}
+		return nil, nil, &NotFoundError{Namespace: s.namespace, Name: name}
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read Pipeline %s: %w", name, err)
@@ -83,7 +113,7 @@ func (c *Catalog) Lookup(name string) (*pipelinev1.Pipeline, map[string]*pipelin
 			if task.TaskRef == nil || task.TaskRef.Name == "" {
 				continue
 			}
-			if found, err := c.tasks.Get(task.TaskRef.Name); err == nil {
+			if found, err := s.tasks.Get(task.TaskRef.Name); err == nil {
 				tasks[task.TaskRef.Name] = found
 			}
 		}
@@ -101,15 +131,18 @@ func (c *Catalog) Check(kind v1alpha1.ClusterType, p *v1alpha1.Provisioning, tem
 	return runs.Validate(pipeline, tasks, template)
 }
 
-// Reason is the condition reason of an error of Check; empty for any other error.
+// Reason is the condition reason of an error of this package; empty for any other error.
 func Reason(err error) v1alpha1.Reason {
 	var missing *NotFoundError
 	var invalid *runs.InvalidError
+	var unserved *VirtualizationError
 	switch {
 	case errors.As(err, &missing):
 		return v1alpha1.ReasonPipelineNotFound
 	case errors.As(err, &invalid):
 		return v1alpha1.ReasonPipelineInvalid
+	case errors.As(err, &unserved):
+		return v1alpha1.ReasonVirtualizationMissing
 	default:
 		return ""
 	}

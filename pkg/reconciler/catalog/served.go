@@ -41,21 +41,30 @@ func WaitServed(ctx context.Context, d Discovery, say func(string)) error {
 // missingAPI says what is missing; nothing when the controller can start.
 func missingAPI(d Discovery) string {
 	version := pipelinev1.SchemeGroupVersion.String()
-	list, err := d.ServerResourcesForGroupVersion(version)
+	resources, err := served(d, version)
 	if apierrors.IsNotFound(err) {
 		return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s", version)
 	}
 	if err != nil {
 		return fmt.Sprintf("cannot ask whether Tekton Pipelines is installed, asking again: %v", err)
 	}
-	served := sets.New[string]()
-	for _, resource := range list.APIResources {
-		served.Insert(resource.Name)
-	}
 	for _, name := range []string{"pipelines", "tasks", "pipelineruns", "taskruns"} {
-		if !served.Has(name) {
+		if !resources.Has(name) {
 			return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s: it has no %s", version, name)
 		}
 	}
 	return ""
+}
+
+// served are the resources of an API.
+func served(d Discovery, version string) (sets.Set[string], error) {
+	list, err := d.ServerResourcesForGroupVersion(version)
+	if err != nil {
+		return nil, err
+	}
+	found := sets.New[string]()
+	for _, resource := range list.APIResources {
+		found.Insert(resource.Name)
+	}
+	return found, nil
 }
