@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 
 	"opdev.io/guestcluster/pkg/steps/acquire"
+	"opdev.io/guestcluster/pkg/steps/bootvm"
+	"opdev.io/guestcluster/pkg/steps/createdatavolume"
 	"opdev.io/guestcluster/pkg/steps/publishkubeconfig"
 	"opdev.io/guestcluster/pkg/steps/release"
 	"opdev.io/guestcluster/pkg/steps/step"
@@ -16,6 +18,8 @@ import (
 func Table() []step.Command {
 	return []step.Command{
 		acquire.Command(),
+		bootvm.Command(),
+		createdatavolume.Command(),
 		publishkubeconfig.Command(),
 		release.Command(),
 	}
