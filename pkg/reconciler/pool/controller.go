@@ -17,6 +17,7 @@ import (
 	instanceinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterinstance"
 	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
+	bundleinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/crcbundle"
 	poolreconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterpool"
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/access"
@@ -24,12 +25,12 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/index"
 )
 
-// NewController wires the pool reconciler to pools, instances, leases,
+// NewController wires the pool reconciler to pools, instances, leases, bundles,
 // namespaces and the catalog of Pipelines.
 func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	logger := logging.FromContext(ctx)
 	pools, instances, leases := poolinformer.Get(ctx), instanceinformer.Get(ctx), leaseinformer.Get(ctx)
-	namespaces := namespaceinformer.Get(ctx)
+	bundles, namespaces := bundleinformer.Get(ctx), namespaceinformer.Get(ctx)
 	for _, err := range []error{index.Leases(leases.Informer()), index.Instances(instances.Informer())} {
 		if err != nil {
 			logger.Fatalw("add indexes", "error", err)
@@ -40,6 +41,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Instances:  instances.Lister(),
 		ByPool:     instances.Informer().GetIndexer(),
 		Leases:     leases.Informer().GetIndexer(),
+		Bundles:    bundles.Lister(),
 		Namespaces: namespaces.Lister(),
 		Access:     access.FromContext(ctx),
 		Catalog:    catalog.FromContext(ctx),
@@ -58,6 +60,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		pools.Informer():      impl.Enqueue,
 		instances.Informer():  index.EnqueuePoolOfInstance(impl.EnqueueKey),
 		leases.Informer():     index.EnqueuePoolOfLease(impl.EnqueueKey),
+		bundles.Informer():    enqueuePoolsOfBundle(impl.EnqueueKey, pools.Lister()),
 		namespaces.Informer(): func(obj any) { r.enqueuePoolsOf(impl, pools.Lister(), obj) },
 	}
 	for informer, handle := range handlers {

@@ -127,7 +127,8 @@ func (r *Reconciler) mayDemand(pool *v1alpha1.ClusterPool, l *v1alpha1.ClusterLe
 	return err == nil && plan.NamespaceAllowed(pool, l.Namespace, namespace.Labels).OK
 }
 
-// allowed says whether instances may be made: namespace, RoleBinding, Pipeline.
+// allowed says whether instances may be made: namespace, RoleBinding, Pipeline,
+// virtualization, bundle.
 func (r *Reconciler) allowed(ctx context.Context, pool *v1alpha1.ClusterPool) (v1alpha1.Verdict, error) {
 	namespace, err := r.Namespaces.Get(pool.Namespace)
 	if apierrors.IsNotFound(err) {
@@ -151,11 +152,14 @@ func (r *Reconciler) allowed(ctx context.Context, pool *v1alpha1.ClusterPool) (v
 		return v1alpha1.Verdict{Reason: v1alpha1.ReasonAccessMissing, Message: plan.AccessMissing(pool.Namespace, command)}, nil
 	}
 	err = r.Catalog.Check(pool.Spec.Type, pool.Spec.Provisioning, &pool.Spec.Template)
+	if err == nil {
+		err = r.Catalog.CheckVirtualization(pool.Spec.Type, r.Clock.Now())
+	}
 	if reason := catalog.Reason(err); reason != "" {
 		return v1alpha1.Verdict{Reason: reason, Message: err.Error()}, nil
 	}
 	if err != nil {
 		return v1alpha1.Verdict{}, err
 	}
-	return v1alpha1.Verdict{OK: true, Reason: v1alpha1.ReasonNamespaceEnabled}, nil
+	return r.bundle(pool)
 }

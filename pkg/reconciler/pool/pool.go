@@ -37,6 +37,7 @@ type Reconciler struct {
 	Instances  listers.ClusterInstanceLister
 	ByPool     cache.Indexer
 	Leases     cache.Indexer
+	Bundles    listers.CRCBundleLister
 	Namespaces corelisters.NamespaceLister
 	Access     *access.Checker
 	Catalog    *catalog.Catalog
@@ -61,15 +62,29 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, cached *v1alpha1.Cluster
 	if err != nil {
 		return err
 	}
+	if err := r.makeBundle(ctx, pool, &facts.Allowed); err != nil {
+		return err
+	}
 	next := plan.Pool(facts, r.Clock.Now())
 	if next.LookAgain > 0 {
 		r.EnqueueAfter(pool, next.LookAgain)
 	}
-	if !next.Allowed.OK && next.Allowed.Reason == v1alpha1.ReasonAccessMissing {
-		r.EnqueueAfter(pool, accessPause)
+	if after := unwatched(next.Allowed); after > 0 {
+		r.EnqueueAfter(pool, after)
 	}
 	err = errors.Join(r.delete(ctx, pool, next.Delete), r.create(ctx, pool, next.Create, hash))
 	return errors.Join(err, r.writeStatus(ctx, cached, pool, next))
+}
+
+// unwatched is when to look again for what no watch tells.
+func unwatched(allowed v1alpha1.Verdict) time.Duration {
+	switch allowed.Reason {
+	case v1alpha1.ReasonAccessMissing:
+		return accessPause
+	case v1alpha1.ReasonVirtualizationMissing:
+		return catalog.VirtualizationPause
+	}
+	return 0
 }
 
 // FinalizeKind deletes unclaimed instances and waits for the leased ones.
