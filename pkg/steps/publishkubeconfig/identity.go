@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -16,6 +18,8 @@ import (
 // identity is what proves the guest to the admin and the admin to the guest.
 type identity struct {
 	servingCA, adminCert, adminKey []byte
+	// password of user kubeadmin, for topologies that have one.
+	password []byte
 }
 
 // readIdentity reads the mounted Secret. Its errors name files, never contents.
@@ -32,6 +36,11 @@ func readIdentity(dir string) (*identity, error) {
 		}
 		*into = raw
 	}
+	password, err := os.ReadFile(filepath.Join(dir, guestcluster.KubeadminPasswordKey))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, step.InfraError("read identity: %w", err)
+	}
+	id.password = password
 	return id, nil
 }
 

@@ -103,6 +103,14 @@ func (p *Publisher) publish(ctx context.Context, id *identity, version string) e
 	if err != nil {
 		return err
 	}
+	data := map[string][]byte{
+		guestcluster.KubeconfigKey: kubeconfig,
+		guestcluster.OCPVersionKey: []byte(version),
+		guestcluster.RunUIDKey:     []byte(p.RunUID),
+	}
+	if len(id.password) > 0 {
+		data[guestcluster.KubeadminPasswordKey] = id.password
+	}
 	return step.Retry(ctx, p.Pause, p.Progress, func(ctx context.Context) error {
 		secret, err := p.Secrets.Get(ctx, p.KubeconfigSecret)
 		if err != nil {
@@ -111,11 +119,7 @@ func (p *Publisher) publish(ctx context.Context, id *identity, version string) e
 		if !ownedBy(secret, p.Instance) {
 			return step.UserError("Secret %s/%s does not belong to ClusterInstance %s: not written", p.Namespace, p.KubeconfigSecret, p.Instance)
 		}
-		return p.classify("write Secret", p.Secrets.SetData(ctx, secret, map[string][]byte{
-			guestcluster.KubeconfigKey: kubeconfig,
-			guestcluster.OCPVersionKey: []byte(version),
-			guestcluster.RunUIDKey:     []byte(p.RunUID),
-		}))
+		return p.classify("write Secret", p.Secrets.SetData(ctx, secret, data))
 	})
 }
 

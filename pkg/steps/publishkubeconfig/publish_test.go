@@ -164,6 +164,29 @@ func TestPublishesTwiceTheSame(t *testing.T) {
 	}
 }
 
+func TestThePasswordOfKubeadminIsPublishedWhereThereIsOne(t *testing.T) {
+	for name, password := range map[string]string{"none": "", "one": "abcde-fghij-klmno-pqrst"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, http.HandlerFunc(kubernetes))
+			b.secret("demo-0")
+			if password != "" {
+				if err := os.WriteFile(filepath.Join(b.dir, guestcluster.KubeadminPasswordKey), []byte(password), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.run(0, "")
+			got := &corev1.Secret{}
+			b.api.Get(secretPath, got)
+			if published, ok := got.Data[guestcluster.KubeadminPasswordKey]; string(published) != password || ok != (password != "") {
+				t.Errorf("published %t, %d bytes", ok, len(published))
+			}
+			if password != "" && strings.Contains(b.out.String(), password) {
+				t.Error("the password is in the output")
+			}
+		})
+	}
+}
+
 func TestOpenShiftTellsItsOwnVersion(t *testing.T) {
 	asked := 0
 	b := newBench(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
