@@ -171,8 +171,13 @@ func leaseTexts(ctx context.Context, namespace string) string {
 // waitLease waits until the only lease of a namespace is as wanted.
 func waitLease(t *testing.T, namespace, what string, want func(*v1alpha1.ClusterLease) bool) *v1alpha1.ClusterLease {
 	t.Helper()
+	return waitLeaseFor(t, namespace, what, 5*time.Minute, want)
+}
+
+func waitLeaseFor(t *testing.T, namespace, what string, limit time.Duration, want func(*v1alpha1.ClusterLease) bool) *v1alpha1.ClusterLease {
+	t.Helper()
 	var lease *v1alpha1.ClusterLease
-	err := rigtest.Wait(t.Context(), what, 5*time.Minute, func(ctx context.Context) (bool, string, error) {
+	err := rigtest.Wait(t.Context(), what, limit, func(ctx context.Context) (bool, string, error) {
 		leases, err := rig.Guest.GuestclusterV1alpha1().ClusterLeases(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil || len(leases.Items) != 1 {
 			return false, fmt.Sprintf("%d leases", len(leases.Items)), err
