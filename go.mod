@@ -17,6 +17,8 @@ require (
 	k8s.io/code-generator v0.35.7
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
 	knative.dev/pkg v0.0.0-20260622140654-39ebae2ee2dc
+	kubevirt.io/api v1.8.0
+	kubevirt.io/containerized-data-importer-api v1.65.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -181,8 +183,6 @@ require (
 	k8s.io/gengo/v2 v2.0.0-20250922181213-ec3ebc5fd46b // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
-	kubevirt.io/api v1.8.0 // indirect
-	kubevirt.io/containerized-data-importer-api v1.65.0 // indirect
 	kubevirt.io/controller-lifecycle-operator-sdk/api v0.2.4 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
