@@ -66,6 +66,7 @@ func (p Plan) APIServerArgs() []string {
 		return append(args, "--endpoint-reconciler-type=none", "--advertise-address="+p.Address)
 	}
 	return append(args,
+		"--admission-control-config-file="+p.admissionFile(),
 		"--advertise-address="+p.Address, "--enable-aggregator-routing=true",
 		"--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate="+p.pki("kubelet-client.crt"), "--kubelet-client-key="+p.pki("kubelet-client.key"))

@@ -73,6 +73,16 @@ func Guest(base v1.Image, kube, etcd string, links []string) (v1.Image, error) {
 	return build(base, config.Config, files)
 }
 
+// Launcher returns the image of virtual machines' pods; program is a static
+// binary that brings all it needs.
+func Launcher(program string) (v1.Image, error) {
+	config := v1.Config{Entrypoint: []string{"/launcher"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}
+	return build(empty.Image, config, []file{
+		{path: "launcher", mode: 0o755, source: program},
+		{path: "tmp/", mode: 0o1777},
+	})
+}
+
 // build adds one layer. It is not compressed: it only ever travels over
 // loopback, where compressing costs more than it saves.
 func build(base v1.Image, config v1.Config, files []file) (v1.Image, error) {

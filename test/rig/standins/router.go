@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,13 +22,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"opdev.io/guestcluster/test/rig/confine"
+	"opdev.io/guestcluster/test/rig/standins/loop"
 )
 
 const dialTimeout = 5 * time.Second
 
 // router admits Routes and passes their TLS connections to a pod unopened.
 type router struct {
-	changes  changes
+	changes  loop.Changes
 	domain   string
 	client   dynamic.Interface
 	routes   cache.GenericLister
@@ -43,7 +43,7 @@ type router struct {
 func newRouter(domain string, client dynamic.Interface, typed informers.SharedInformerFactory, untyped dynamicinformer.DynamicSharedInformerFactory) *router {
 	informer := untyped.ForResource(routes)
 	r := &router{
-		changes: newChanges(), domain: domain, client: client,
+		changes: loop.NewChanges(), domain: domain, client: client,
 		routes:   informer.Lister(),
 		services: typed.Core().V1().Services().Lister(),
 		slices:   typed.Discovery().V1().EndpointSlices().Lister(),
@@ -85,7 +85,7 @@ func (r *router) record(ctx context.Context, a admission) error {
 		}
 		updated, err := client.Update(ctx, route, metav1.UpdateOptions{})
 		if err != nil {
-			return gone(fmt.Errorf("assign a host to route %s: %w", route.GetName(), err))
+			return loop.Gone(fmt.Errorf("assign a host to route %s: %w", route.GetName(), err))
 		}
 		route = updated
 	}
@@ -96,17 +96,9 @@ func (r *router) record(ctx context.Context, a admission) error {
 		return fmt.Errorf("describe route %s: %w", route.GetName(), err)
 	}
 	if _, err := client.UpdateStatus(ctx, route, metav1.UpdateOptions{}); err != nil {
-		return gone(fmt.Errorf("admit route %s: %w", route.GetName(), err))
+		return loop.Gone(fmt.Errorf("admit route %s: %w", route.GetName(), err))
 	}
 	return nil
-}
-
-// gone drops the error of an object that was deleted meanwhile.
-func gone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 func (r *router) serve(listener net.Listener) {

@@ -2,33 +2,49 @@ package standins
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
-	"time"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/client-go/tools/record"
+
+	"opdev.io/guestcluster/test/rig/standins/cdi"
+	"opdev.io/guestcluster/test/rig/standins/kubevirt"
+	"opdev.io/guestcluster/test/rig/standins/loop"
+	"opdev.io/guestcluster/test/rig/standins/volumes"
 )
+
+// Certificate is the name of the stand-ins' server certificate.
+const Certificate = "standins"
 
 var routes = schema.GroupVersionResource{Group: "route.openshift.io", Version: "v1", Resource: "routes"}
 
 // Options is where the stand-ins find what they work on.
 type Options struct {
 	Kubeconfig string
-	// Volumes is the folder of the volumes' directories.
-	Volumes string
-	// Node is the node that has the folder.
-	Node string
+	// Identities is the folder with ca.crt and the stand-ins' certificate.
+	Identities string
+	Volumes    volumes.Place
+	Images     kubevirt.Images
 	// Domain is the ingress domain, below which routes without a host get one.
 	Domain string
-	// Listen is the router's address.
-	Listen string
+	// Listen is the router's address, Admission that of CDI's webhook.
+	Listen    string
+	Admission string
 }
 
 // Run serves until the context ends.
@@ -38,13 +54,19 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = 100, 200
-	client, err := kubernetes.NewForConfig(config)
+	clients, err := connect(config)
+	if err != nil {
+		return err
+	}
+	launchers := rest.CopyConfig(config)
+	launchers.Impersonate.UserName = kubevirt.User
+	inTheirName, err := kubernetes.NewForConfig(launchers)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	dynamicClient, err := dynamic.NewForConfig(config)
+	authority, err := os.ReadFile(filepath.Join(o.Identities, "ca.crt"))
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("read the authority: %w", err)
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
@@ -52,54 +74,52 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer listener.Close()
 
-	typed := informers.NewSharedInformerFactory(client, 0)
-	untyped := dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0)
-	router := newRouter(o.Domain, dynamicClient, typed, untyped)
-	volumes := newProvisioner(o, client, typed)
-	typed.Start(ctx.Done())
-	untyped.Start(ctx.Done())
-	typed.WaitForCacheSync(ctx.Done())
-	untyped.WaitForCacheSync(ctx.Done())
+	router := newRouter(o.Domain, clients.Dynamic, clients.Watch, clients.Objects)
+	storage := volumes.New(o.Volumes, clients.Typed, clients.Watch)
+	importer := cdi.New(clients, o.Volumes, authority)
+	machines := kubevirt.New(clients, inTheirName, o.Images)
+	clients.Watch.Start(ctx.Done())
+	clients.Objects.Start(ctx.Done())
+	clients.Watch.WaitForCacheSync(ctx.Done())
+	clients.Objects.WaitForCacheSync(ctx.Done())
 
 	go router.serve(listener)
-	done := make(chan error, 2)
-	go func() { done <- settle(ctx, router.changes, router.reconcile) }()
-	go func() { done <- settle(ctx, volumes.changes, volumes.reconcile) }()
-	return errors.Join(<-done, <-done)
+	var group sync.WaitGroup
+	group.Go(func() { loop.Run(ctx, router.changes, router.reconcile) })
+	group.Go(func() { loop.Run(ctx, storage.Changes, storage.Reconcile) })
+	group.Go(func() { loop.Run(ctx, importer.Changes, importer.Reconcile) })
+	group.Go(func() { loop.Run(ctx, machines.Changes, machines.Reconcile) })
+	defer group.Wait()
+	return serveAdmission(ctx, o, cdi.Admission{Client: clients.Typed})
 }
 
-// changes wakes a loop; many changes wake it once.
-type changes chan struct{}
-
-func newChanges() changes { return make(changes, 1) }
-
-func (c changes) notify() {
-	select {
-	case c <- struct{}{}:
-	default:
+func connect(config *rest.Config) (cdi.Clients, error) {
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return cdi.Clients{}, fmt.Errorf("make a client: %w", err)
 	}
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return cdi.Clients{}, fmt.Errorf("make a client: %w", err)
+	}
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: typed.CoreV1().Events("")})
+	return cdi.Clients{
+		Typed: typed, Dynamic: untyped,
+		Watch:    informers.NewSharedInformerFactory(typed, 0),
+		Objects:  dynamicinformer.NewDynamicSharedInformerFactory(untyped, 0),
+		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "rig-standins"}),
+	}, nil
 }
 
-// OnAdd, OnUpdate and OnDelete make changes an informer's event handler.
-func (c changes) OnAdd(any, bool)   { c.notify() }
-func (c changes) OnUpdate(any, any) { c.notify() }
-func (c changes) OnDelete(any)      { c.notify() }
-
-// settle runs a pass over the whole world after every change, and again with
-// growing delay after a failure.
-func settle(ctx context.Context, wake changes, pass func(context.Context) error) error {
-	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 5*time.Second)
-	for {
-		if err := pass(ctx); err != nil {
-			fmt.Println(time.Now().Format(time.TimeOnly), err)
-			time.AfterFunc(backoff.When(""), wake.notify)
-		} else {
-			backoff.Forget("")
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-		}
+func serveAdmission(ctx context.Context, o Options, handler http.Handler) error {
+	mux := http.NewServeMux()
+	mux.Handle("/datavolumes", handler)
+	server := &http.Server{Addr: o.Admission, Handler: mux, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	file := filepath.Join(o.Identities, Certificate)
+	if err := server.ListenAndServeTLS(file+".crt", file+".key"); ctx.Err() == nil {
+		return fmt.Errorf("serve admission: %w", err)
 	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"opdev.io/guestcluster/test/rig/confine"
+	"opdev.io/guestcluster/test/rig/standins/crds"
 )
 
 const openshiftAPI = "github.com/openshift/api@v0.0.0-20250609083529-2b129d95495e"
@@ -22,6 +24,8 @@ var openshiftKinds = []string{
 	"route/v1/zz_generated.crd-manifests/routes.crd.yaml",
 	"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_ingresses.crd.yaml",
 }
+
+var separator = []byte("\n---\n")
 
 //go:embed manifests
 var manifests embed.FS
@@ -83,10 +87,31 @@ func (r *rig) applyManifests(ctx context.Context, _ *compiling) error {
 		}
 		parts = append(parts, text)
 	}
-	if err := r.applyOnce(ctx, "manifests", bytes.Join(parts, []byte("\n---\n"))); err != nil {
+	if err := r.applyOnce(ctx, "manifests", bytes.Join(parts, separator)); err != nil {
+		return err
+	}
+	if err := r.applyVirtualization(ctx); err != nil {
 		return err
 	}
 	return r.applyOnce(ctx, "ingress", manifest("ingress.yaml"))
+}
+
+// applyVirtualization applies the kinds of KubeVirt and CDI, and what their
+// stand-ins need.
+func (r *rig) applyVirtualization(ctx context.Context) error {
+	kinds, err := crds.Manifests()
+	if err != nil {
+		return err
+	}
+	authority, err := os.ReadFile(filepath.Join(r.plan.IdentityDir(), "ca.crt"))
+	if err != nil {
+		return fmt.Errorf("read the authority: %w", err)
+	}
+	webhook := strings.NewReplacer(
+		"ADMISSION_URL", admissionURL, "CA_BUNDLE", base64.StdEncoding.EncodeToString(authority),
+	).Replace(string(manifest("cdi.yaml")))
+	parts := append(kinds, manifest("kubevirt.yaml"), []byte(webhook))
+	return r.applyOnce(ctx, "virtualization", bytes.Join(parts, separator))
 }
 
 // moduleDir is where the module cache has a module that no program imports.
@@ -119,7 +144,7 @@ func (r *rig) startStandins(context.Context, *compiling) error {
 	}
 	return r.state.Run(confine.Service{
 		Name: "standins", Path: program,
-		Args: []string{"rig", "serve-standins", r.state.Path("kubeconfig-inside"), r.state.Path("volumes")},
+		Args: []string{"rig", "serve-standins", string(r.state)},
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	"opdev.io/guestcluster/test/rig/confine"
 	"opdev.io/guestcluster/test/rig/images"
 	"opdev.io/guestcluster/test/rig/standins"
+	"opdev.io/guestcluster/test/rig/standins/kubevirt"
+	"opdev.io/guestcluster/test/rig/standins/volumes"
 )
 
 const usage = `usage: rig COMMAND
@@ -44,9 +46,7 @@ func run(ctx context.Context, args []string) error {
 	case "serve-registry":
 		return serveRegistry(ctx, rest[0])
 	case "serve-standins":
-		return standins.Run(ctx, standins.Options{
-			Kubeconfig: rest[0], Volumes: rest[1], Domain: ingressDomain, Listen: confine.NodeIP + ":443", Node: confine.NodeName,
-		})
+		return serveStandins(ctx, confine.State(rest[0]))
 	case "controlplane":
 		return controlPlaneAlone(ctx, rest)
 	default:
@@ -83,6 +83,15 @@ func runOnRig(ctx context.Context, command string, args []string) error {
 		return r.exec(args)
 	}
 	return fmt.Errorf("unknown command %q\n%s", command, usage)
+}
+
+func serveStandins(ctx context.Context, state confine.State) error {
+	return standins.Run(ctx, standins.Options{
+		Kubeconfig: state.Path("kubeconfig-inside"), Identities: state.Path("pki"),
+		Volumes: volumes.Place{Dir: state.Path("volumes"), Node: confine.NodeName},
+		Images:  kubevirt.Images{Launcher: launcherImage, Pause: pauseImage},
+		Domain:  ingressDomain, Listen: confine.NodeIP + ":443", Admission: admissionAddress,
+	})
 }
 
 func serveRegistry(ctx context.Context, dir string) error {

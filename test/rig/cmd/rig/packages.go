@@ -20,6 +20,7 @@ var needs = map[string]string{
 	"/usr/sbin/iptables":                 "iptables",
 	"/usr/sbin/conntrack":                "conntrack",
 	"/usr/sbin/ip":                       "iproute2",
+	"/usr/bin/qemu-img":                  "qemu-utils",
 	"/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
 }
 

@@ -16,11 +16,15 @@ const (
 	ingressDomain   = "apps.rig.test"
 	registryAddress = confine.NodeIP + ":5000"
 	apiAddress      = confine.NodeIP + ":6443"
-	baseImage       = registryAddress + "/base:latest"
-	pauseImage      = registryAddress + "/pause:latest"
-	guestRepository = registryAddress + "/guest-kube"
-	guestImage      = guestRepository + ":" + builds.KubeVersion
-	probeTimeout    = 3 * time.Minute
+	// admissionAddress is not 9443, which the product's webhook may take.
+	admissionAddress = confine.NodeIP + ":9843"
+	baseImage        = registryAddress + "/base:latest"
+	pauseImage       = registryAddress + "/pause:latest"
+	guestRepository  = registryAddress + "/guest-kube"
+	guestImage       = guestRepository + ":" + builds.KubeVersion
+	launcherImage    = registryAddress + "/guest-launcher:latest"
+	admissionURL     = "https://" + admissionAddress + "/datavolumes"
+	probeTimeout     = 3 * time.Minute
 )
 
 // rig is one rig of this machine and what is needed to work on it.

@@ -13,7 +13,10 @@ import (
 	"opdev.io/guestcluster/test/rig/builds"
 	"opdev.io/guestcluster/test/rig/confine"
 	"opdev.io/guestcluster/test/rig/controlplane"
+	"opdev.io/guestcluster/test/rig/guest"
 	"opdev.io/guestcluster/test/rig/images"
+	"opdev.io/guestcluster/test/rig/pki"
+	"opdev.io/guestcluster/test/rig/standins"
 )
 
 // up is safe to repeat: each step leaves alone what is there already.
@@ -45,7 +48,7 @@ func (r *rig) up(ctx context.Context) error {
 		r.pushSmallImages,
 		func(context.Context, *compiling) error { close(ready); return nil },
 		r.startControlPlane, r.waitAPI, r.applyManifests, r.startStandins,
-		r.pushGuestImage, r.startNode, r.waitNode,
+		r.pushGuestImage, r.pushLauncherImage, r.startNode, r.waitNode,
 	}
 	for _, step := range steps {
 		if err := step(ctx, programs); err != nil {
@@ -113,6 +116,8 @@ func (r *rig) identify() error {
 		return err
 	}
 	err = errors.Join(
+		r.plan.WriteAdmission(),
+		ids.Ensure(standins.Certificate, pki.Subject{User: "rig-standins", IPs: []net.IP{net.ParseIP(confine.NodeIP)}}),
 		ids.WriteKubeconfig(r.state.Path("kubeconfig"), "admin", "https://127.0.0.1:"+r.port),
 		ids.WriteKubeconfig(r.state.Path("kubeconfig-inside"), "admin", r.plan.URL()))
 	for _, name := range []string{"controllers", "scheduler", "node", "proxy", "dns"} {
@@ -170,6 +175,22 @@ func (r *rig) pushGuestImage(ctx context.Context, c *compiling) error {
 		return err
 	}
 	return os.WriteFile(note, []byte(pushed), 0o644)
+}
+
+// pushLauncherImage pushes what virtual machines run.
+func (r *rig) pushLauncherImage(ctx context.Context, c *compiling) error {
+	program, err := guest.Launcher(ctx, r.builder.Cache)
+	if err != nil {
+		r.log("no guest for virtual machines: %v", err)
+		if program, err = c.program(ctx, builds.Pause); err != nil {
+			return err
+		}
+	}
+	launcher, err := images.Launcher(program)
+	if err != nil {
+		return err
+	}
+	return r.images.Push(ctx, launcher, launcherImage)
 }
 
 func (r *rig) waitRegistry(ctx context.Context) error {
