@@ -43,6 +43,11 @@ const (
 	// StepRoleAnnotation on a Pipeline names the ClusterRole that the
 	// controller binds to the instance's ServiceAccount in its namespace.
 	StepRoleAnnotation = GroupName + "/step-cluster-role"
+	// OwnerInstanceAnnotation is namespace/name/UID of the ClusterInstance that an
+	// object of another namespace belongs to: owner references end at the namespace.
+	OwnerInstanceAnnotation = GroupName + "/owner-instance"
+	// CloneRole is the ClusterRole that lets steps clone golden volumes.
+	CloneRole = "guestcluster-clone"
 )
 
 // Annotations of a golden volume. One that carries BundleSHA256Annotation is
