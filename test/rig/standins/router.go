@@ -29,7 +29,7 @@ const dialTimeout = 5 * time.Second
 
 // router admits Routes and passes their TLS connections to a pod unopened.
 type router struct {
-	changes  loop.Changes
+	changes  *loop.Changes
 	domain   string
 	client   dynamic.Interface
 	routes   cache.GenericLister

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ const pollInterval = 2 * time.Second
 
 // Controller fills DataVolumes.
 type Controller struct {
-	Changes loop.Changes
+	Changes *loop.Changes
 	// Authority is a PEM certificate that imports trust, as by importProxy of
 	// CDI's configuration.
 	authority []byte
@@ -42,6 +43,8 @@ type Controller struct {
 	dynamic   dynamic.Interface
 	recorder  record.EventRecorder
 	transfers *transfers
+	// told is the last event about each DataVolume, lest every pass repeat it.
+	told map[types.UID]telling
 
 	dataVolumes cache.GenericLister
 	namespaces  corelisters.NamespaceLister
@@ -73,7 +76,7 @@ func New(c Clients, place volumes.Place, authority []byte) *Controller {
 	}
 	return &Controller{
 		Changes: changes, authority: authority, place: place, client: c.Typed, dynamic: c.Dynamic, recorder: c.Recorder,
-		transfers:   newTransfers(changes),
+		transfers: newTransfers(changes), told: map[types.UID]telling{},
 		dataVolumes: dataVolumes.Lister(),
 		namespaces:  core.Namespaces().Lister(),
 		claims:      core.PersistentVolumeClaims().Lister(),
@@ -103,6 +106,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		}
 	}
 	c.transfers.forget(alive)
+	maps.DeleteFunc(c.told, func(uid types.UID, _ telling) bool { return !alive[uid] })
 	return errors.Join(append(failures, c.sweep(alive))...)
 }
 

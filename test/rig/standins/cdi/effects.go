@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +82,16 @@ func (c *Controller) act(ctx context.Context, f facts, d decision) error {
 	return c.bindImmediately(ctx, f)
 }
 
+type telling struct {
+	event event
+	at    time.Time
+}
+
 func (c *Controller) tell(f facts, e event) {
+	if last := c.told[f.volume.UID]; last.event == e && time.Since(last.at) < pollInterval {
+		return
+	}
+	c.told[f.volume.UID] = telling{e, time.Now()}
 	var about runtime.Object = &metav1.PartialObjectMetadata{TypeMeta: f.volume.TypeMeta, ObjectMeta: f.volume.ObjectMeta}
 	if e.onClaim {
 		about = f.claim

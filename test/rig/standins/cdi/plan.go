@@ -67,7 +67,7 @@ func decide(f facts, now metav1.Time) decision {
 		d.status.Phase = Pending
 	case f.faults.Has(faults.FailFinally):
 		d.status.Phase, d.status.ClaimName = Failed, f.claim.Name
-		d.warn(verb(f)+"Failed", fmt.Sprintf("Failed to import into PVC %s", f.claim.Name))
+		d.inform(verb(f)+"Failed", message(f, "failed"))
 	default:
 		d.withClaim(f)
 	}

@@ -44,7 +44,7 @@ type fatalError struct{ error }
 // transfers are the importer pods: one goroutine per DataVolume that is being
 // filled. They do not survive the process; the next decision starts them again.
 type transfers struct {
-	changes loop.Changes
+	changes *loop.Changes
 	mu      sync.Mutex
 	running map[types.UID]*transfer
 }
@@ -58,7 +58,7 @@ type transfer struct {
 // attempt fills a volume and reports the share that is done.
 type attempt func(ctx context.Context, report func(done, total int64)) error
 
-func newTransfers(changes loop.Changes) *transfers {
+func newTransfers(changes *loop.Changes) *transfers {
 	return &transfers{changes: changes, running: map[types.UID]*transfer{}}
 }
 
@@ -104,8 +104,7 @@ func (t *transfers) run(ctx context.Context, uid types.UID, work attempt) {
 		}
 		var fatal fatalError
 		t.update(uid, func(s *transferState) {
-			s.state, s.percent = done, 100
-			if err != nil {
+			if s.state = done; err != nil {
 				s.state, s.message, s.fatal = failed, simplify(err.Error()), errors.As(err, &fatal)
 				s.restarts++
 				fmt.Println(time.Now().Format(time.TimeOnly), "fill volume:", err)

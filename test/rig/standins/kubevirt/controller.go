@@ -32,7 +32,7 @@ const retryInterval = 5 * time.Second
 
 // Controller runs VirtualMachines.
 type Controller struct {
-	Changes loop.Changes
+	Changes *loop.Changes
 	images  Images
 	// launchers makes pods in the name of User.
 	launchers kubernetes.Interface

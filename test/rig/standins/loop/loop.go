@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,42 +11,57 @@ import (
 )
 
 // Changes wakes a loop; many changes wake it once.
-type Changes chan struct{}
+type Changes struct {
+	wake chan struct{}
+	mu   sync.Mutex
+	due  time.Time
+}
 
 // NewChanges returns changes that nothing has happened to yet.
-func NewChanges() Changes { return make(Changes, 1) }
+func NewChanges() *Changes { return &Changes{wake: make(chan struct{}, 1)} }
 
 // Notify wakes the loop.
-func (c Changes) Notify() {
+func (c *Changes) Notify() {
 	select {
-	case c <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// NotifyAfter wakes the loop later.
-func (c Changes) NotifyAfter(delay time.Duration) { time.AfterFunc(delay, c.Notify) }
+// NotifyAfter wakes the loop after the delay at the latest. An earlier wake-up
+// that is due anyway stands for this one: the pass then asks again.
+func (c *Changes) NotifyAfter(delay time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	at := now.Add(delay)
+	if c.due.After(now) && c.due.Before(at) {
+		return
+	}
+	c.due = at
+	time.AfterFunc(delay, c.Notify)
+}
 
 // OnAdd, OnUpdate and OnDelete make Changes an informer's event handler.
-func (c Changes) OnAdd(any, bool)   { c.Notify() }
-func (c Changes) OnUpdate(any, any) { c.Notify() }
-func (c Changes) OnDelete(any)      { c.Notify() }
+func (c *Changes) OnAdd(any, bool)   { c.Notify() }
+func (c *Changes) OnUpdate(any, any) { c.Notify() }
+func (c *Changes) OnDelete(any)      { c.Notify() }
 
 // Run makes a pass after every change, and again with growing delay after a
 // failure, until the context ends.
-func Run(ctx context.Context, wake Changes, pass func(context.Context) error) {
+func Run(ctx context.Context, changes *Changes, pass func(context.Context) error) {
 	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 5*time.Second)
 	for {
 		if err := pass(ctx); err != nil {
 			fmt.Println(time.Now().Format(time.TimeOnly), err)
-			wake.NotifyAfter(backoff.When(""))
+			changes.NotifyAfter(backoff.When(""))
 		} else {
 			backoff.Forget("")
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-wake:
+		case <-changes.wake:
 		}
 	}
 }

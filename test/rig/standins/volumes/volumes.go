@@ -31,7 +31,7 @@ const (
 // Provisioner makes a directory and a local PersistentVolume for each claim of
 // its storage classes. Local volumes, unlike hostPath, honour fsGroup.
 type Provisioner struct {
-	Changes loop.Changes
+	Changes *loop.Changes
 	place   Place
 	client  kubernetes.Interface
 	claims  corelisters.PersistentVolumeClaimLister
