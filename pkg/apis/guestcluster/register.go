@@ -55,6 +55,8 @@ const (
 const (
 	// PrepareRunAnnotation holds the UID of the prepare-bundle run that writes the volume: a lock.
 	PrepareRunAnnotation = GroupName + "/prepare-run"
+	// PrepareRunNameAnnotation holds that run's name, by which another run sees whether it still lives.
+	PrepareRunNameAnnotation = GroupName + "/prepare-run-name"
 	// BundleSHA256Annotation holds the checksum of the bundle file, in hexadecimal.
 	BundleSHA256Annotation = GroupName + "/bundle-sha256"
 	// OCPVersionAnnotation holds the OpenShift version in the bundle.
