@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 )
 
 // Object is an object as JSON decodes it.
@@ -101,6 +102,22 @@ func (s *Server) Get(path string, into any) bool {
 		}
 	}
 	return ok
+}
+
+// Merge applies a merge patch, given as YAML, to the object under a path if
+// there is one.
+func (s *Server) Merge(path, patch string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change := Object{}
+	if err := yaml.Unmarshal([]byte(patch), &change); err != nil {
+		panic(err)
+	}
+	if old, ok := s.objects[path]; ok {
+		object := decode(old)
+		merge(object, change)
+		s.store(path, object)
+	}
 }
 
 // Remove deletes the object under a path.
