@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -68,6 +69,14 @@ const (
 	ResultFailure = "failure"
 )
 
+// What the finally task of crc leaves of a guest that failed.
+const (
+	// TaskGather is its name in the Pipeline.
+	TaskGather = "gather"
+	// ResultConfigMap is its result: the name of the ConfigMap.
+	ResultConfigMap = "configmap"
+)
+
 const defaultTimeout = time.Hour
 
 var (
@@ -75,6 +84,8 @@ var (
 	requiredResults = []string{ResultAPIEndpoint, ResultOCPVersion}
 	filledParams    = []string{ParamInstance, ParamNamespace, ParamInstanceUID, ParamAPIHost,
 		ParamKubeconfigSecret, ParamIdentitySecret, ParamService, ParamOCPVersion}
+	crcParams = []string{ParamSourceNamespace, ParamSourceVolume, ParamSourceURL, ParamRootVolumeSize, ParamStorageClass,
+		ParamMemory, ParamCores, ParamNodeSelector, ParamArch}
 )
 
 // InvalidError says what is wrong with a Pipeline and what to do about it.
@@ -110,9 +121,9 @@ func Timeout(p *v1alpha1.Provisioning) time.Duration {
 	return p.Timeout.Duration.Duration
 }
 
-// Validate says whether runs of the Pipeline can be built for a template.
-func Validate(pipeline *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, template *v1alpha1.ClusterTemplate) error {
-	if problem := findProblem(pipeline, tasks, template); problem != "" {
+// Validate says whether runs of the Pipeline can be built for a type and a template.
+func Validate(kind v1alpha1.ClusterType, pipeline *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, template *v1alpha1.ClusterTemplate) error {
+	if problem := findProblem(kind, pipeline, tasks, template); problem != "" {
 		return &InvalidError{Pipeline: pipeline.Name, Problem: problem}
 	}
 	return nil
@@ -122,7 +133,7 @@ func Validate(pipeline *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, 
 // an upgrade in mid-run cannot break it and no resolver is needed.
 func Build(in Input) (*pipelinev1.PipelineRun, error) {
 	i := in.Instance
-	if err := Validate(in.Pipeline, in.Tasks, &i.Spec.Template); err != nil {
+	if err := Validate(i.Spec.Type, in.Pipeline, in.Tasks, &i.Spec.Template); err != nil {
 		return nil, err
 	}
 	limits := newLimits(in)
@@ -145,6 +156,9 @@ func Build(in Input) (*pipelinev1.PipelineRun, error) {
 // params fills what the Pipeline declares; Validate has seen that the rest has defaults.
 func params(in Input) pipelinev1.Params {
 	values := values(in.Instance)
+	if in.Instance.Spec.Type == v1alpha1.TypeCRC {
+		maps.Copy(values, crcValues(in.Instance))
+	}
 	for name, value := range in.Instance.Spec.Template.Params {
 		values[name] = string(value)
 	}
@@ -180,4 +194,7 @@ func host(endpoint string) string {
 	return u.Hostname()
 }
 
-func filled(name string) bool { return slices.Contains(filledParams, name) }
+// filled says whether the controller fills a param for instances of a type.
+func filled(kind v1alpha1.ClusterType, name string) bool {
+	return slices.Contains(filledParams, name) || (kind == v1alpha1.TypeCRC && slices.Contains(crcParams, name))
+}

@@ -7,6 +7,7 @@ import (
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"knative.dev/pkg/apis"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -21,9 +22,39 @@ const (
 
 const taskLabel = "tekton.dev/pipelineTask"
 
+// maxFailure leaves room for the name of a ConfigMap in a condition's message.
+const maxFailure = 700
+
 // Failure diagnoses a run that ended badly from those of its TaskRuns that
-// could be read. Reason and time are the caller's.
+// could be read. Reason and time are the caller's. What was gathered of the
+// guest is named last; that nothing could be gathered is never the cause.
 func Failure(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) v1alpha1.FailureStatus {
+	var causes []*pipelinev1.TaskRun
+	gathered := ""
+	for _, t := range taskRuns {
+		if taskName(run, t) == TaskGather {
+			gathered = cmp.Or(gathered, configMap(t))
+			continue
+		}
+		causes = append(causes, t)
+	}
+	failure := diagnose(run, causes)
+	if gathered != "" {
+		failure.Message = v1alpha1.Truncate(failure.Message, maxFailure) + "; gathered: ConfigMap " + gathered
+	}
+	return failure
+}
+
+// configMap is what a gather TaskRun says it made; no other text passes.
+func configMap(t *pipelinev1.TaskRun) string {
+	name := result(t, ResultConfigMap)
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	return name
+}
+
+func diagnose(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) v1alpha1.FailureStatus {
 	failure := v1alpha1.FailureStatus{Run: run.Name, Message: Outcome(run).Message}
 	failed := firstFailed(taskRuns)
 	if failed == nil {
@@ -34,7 +65,7 @@ func Failure(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) v1alph
 	if step := failedStep(failed); step != nil {
 		failure.Step, failure.ExitCode = step.Name, step.Terminated.ExitCode
 	}
-	if said := saidWhy(failed); said != "" {
+	if said := result(failed, ResultFailure); said != "" {
 		message = said
 	}
 	failure.Message = strings.TrimSpace(hint(failure.ExitCode) + Redact(message))
@@ -82,9 +113,9 @@ func failedStep(t *pipelinev1.TaskRun) *pipelinev1.StepState {
 	return nil
 }
 
-func saidWhy(t *pipelinev1.TaskRun) string {
+func result(t *pipelinev1.TaskRun, name string) string {
 	for _, r := range t.Status.Results {
-		if r.Name == ResultFailure {
+		if r.Name == name {
 			return r.Value.StringVal
 		}
 	}

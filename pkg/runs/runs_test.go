@@ -198,7 +198,7 @@ func TestValidateNamesWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pipeline, tasks, template := goodPipeline(), goodTasks(), instance().Spec.Template
 			row.change(pipeline, tasks, &template)
-			err := Validate(pipeline, tasks, &template)
+			err := Validate(v1alpha1.TypeCustom, pipeline, tasks, &template)
 			var invalid *InvalidError
 			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %v, want %q", err, row.want)
@@ -209,7 +209,7 @@ func TestValidateNamesWhatToDo(t *testing.T) {
 		pipeline, tasks, template := goodPipeline(), goodTasks(), instance().Spec.Template
 		pipeline.Spec.Tasks[0].TaskRef = nil
 		pipeline.Spec.Tasks[0].TaskSpec = &pipelinev1.EmbeddedTask{TaskSpec: tasks["make"].Spec}
-		if err := Validate(pipeline, tasks, &template); err != nil {
+		if err := Validate(v1alpha1.TypeCustom, pipeline, tasks, &template); err != nil {
 			t.Error(err)
 		}
 	})

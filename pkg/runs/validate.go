@@ -12,10 +12,10 @@ import (
 )
 
 // findProblem returns the first breach of the contract, or nothing.
-func findProblem(p *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, template *v1alpha1.ClusterTemplate) string {
+func findProblem(kind v1alpha1.ClusterType, p *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, template *v1alpha1.ClusterTemplate) string {
 	checks := []func() string{
-		func() string { return paramProblem(p.Spec.Params, template.Params) },
-		func() string { return templateProblem(p.Spec.Params, template.Params) },
+		func() string { return paramProblem(kind, p.Spec.Params, template.Params) },
+		func() string { return templateProblem(kind, p.Spec.Params, template.Params) },
 		func() string { return resultProblem(p.Spec.Results) },
 		func() string { return workspaceProblem(p.Spec.Workspaces) },
 		func() string { return tasksProblem(slices.Concat(p.Spec.Tasks, p.Spec.Finally), tasks) },
@@ -28,7 +28,7 @@ func findProblem(p *pipelinev1.Pipeline, tasks map[string]*pipelinev1.Task, temp
 	return ""
 }
 
-func paramProblem(declared pipelinev1.ParamSpecs, given map[string]v1alpha1.ParamValue) string {
+func paramProblem(kind v1alpha1.ClusterType, declared pipelinev1.ParamSpecs, given map[string]v1alpha1.ParamValue) string {
 	for _, name := range requiredParams {
 		if !slices.ContainsFunc(declared, func(p pipelinev1.ParamSpec) bool { return p.Name == name }) {
 			return fmt.Sprintf("declare the param %q: the controller hands it to every provisioning Pipeline", name)
@@ -39,16 +39,16 @@ func paramProblem(declared pipelinev1.ParamSpecs, given map[string]v1alpha1.Para
 			return fmt.Sprintf("param %q has type %s: make it a string", p.Name, p.Type)
 		}
 		_, ok := given[p.Name]
-		if !ok && !filled(p.Name) && p.Default == nil {
+		if !ok && !filled(kind, p.Name) && p.Default == nil {
 			return fmt.Sprintf("param %q has no default and nobody fills it: set template.params.%s in the pool or give it a default", p.Name, p.Name)
 		}
 	}
 	return ""
 }
 
-func templateProblem(declared pipelinev1.ParamSpecs, given map[string]v1alpha1.ParamValue) string {
+func templateProblem(kind v1alpha1.ClusterType, declared pipelinev1.ParamSpecs, given map[string]v1alpha1.ParamValue) string {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if filled(name) {
+		if filled(kind, name) {
 			return fmt.Sprintf("template.params.%s: the controller fills this param itself: remove it from the template", name)
 		}
 		if !slices.ContainsFunc(declared, func(p pipelinev1.ParamSpec) bool { return p.Name == name }) {

@@ -128,7 +128,7 @@ func (c *Catalog) Check(kind v1alpha1.ClusterType, p *v1alpha1.Provisioning, tem
 	if err != nil {
 		return err
 	}
-	return runs.Validate(pipeline, tasks, template)
+	return runs.Validate(kind, pipeline, tasks, template)
 }
 
 // Reason is the condition reason of an error of this package; empty for any other error.
