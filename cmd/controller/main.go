@@ -1,4 +1,4 @@
-// Command controller reconciles pools, instances and leases.
+// Command controller reconciles pools, instances, leases and bundles.
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/binding"
+	"opdev.io/guestcluster/pkg/reconciler/bundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
@@ -46,7 +47,8 @@ func main() {
 	ctx = catalog.WithCatalog(ctx, shelf)
 	ctx = access.WithChecker(ctx, access.New(kube.AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
 	ctx = instance.WithConfig(ctx, instance.Config{IngressDomain: *domain})
-	sharedmain.MainWithConfig(ctx, component, cfg, trimmed(pool.NewController), instance.NewController, lease.NewController, binding.NewController)
+	sharedmain.MainWithConfig(ctx, component, cfg, trimmed(pool.NewController), instance.NewController, lease.NewController,
+		binding.NewController, bundle.NewController, bundle.NewPersonsRunsController)
 }
 
 // trimmed trims the shared PipelineRun informer before anything starts it.

@@ -43,7 +43,7 @@ func TestPoolBundle(t *testing.T) {
 		"it was just made": {bundle(), "", false, v1alpha1.ReasonBundleNotReady, "is being prepared"},
 		"it is being prepared": {bundle(func(b *v1alpha1.CRCBundle) {
 			b.MarkRun(v1alpha1.RunStatus{})
-			b.MarkPreparing(v1alpha1.ReasonBundlePreparing, "run r")
+			b.MarkWaiting(v1alpha1.ReasonBundlePreparing, "run r")
 		}), "",
 			false, v1alpha1.ReasonBundleNotReady, "BundlePreparing: run r"},
 		"it failed": {bundle(func(b *v1alpha1.CRCBundle) {

@@ -23,6 +23,7 @@ import (
 	"opdev.io/guestcluster/pkg/client/clientset/versioned/scheme"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/binding"
+	"opdev.io/guestcluster/pkg/reconciler/bundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
@@ -42,8 +43,26 @@ type SetOptions struct {
 	Wrap func(http.RoundTripper) http.RoundTripper
 	// Guests answer probes; nil means that nobody does.
 	Guests *Guests
-	// Clock of the instance reconciler; nil is the real one.
+	// Clock of the instance and bundle reconcilers; nil is the real one.
 	Clock clock.Clock
+	// Controllers of the set; nil is all that work in Namespace.
+	Controllers []injection.ControllerConstructor
+}
+
+// Bundles are the controllers that work in namespace guestcluster-bundles.
+func Bundles() []injection.ControllerConstructor {
+	return []injection.ControllerConstructor{bundle.NewController, bundle.NewPersonsRunsController}
+}
+
+func (o SetOptions) controllers() []injection.ControllerConstructor {
+	all := []injection.ControllerConstructor{pool.NewController, instance.NewController, lease.NewController, binding.NewController}
+	switch {
+	case o.Controllers != nil:
+		return o.Controllers
+	case o.Namespace == "":
+		return append(all, Bundles()...)
+	}
+	return all
 }
 
 // Set is one running process of the controller, without leader election.
@@ -86,19 +105,19 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 	if o.Guests != nil {
 		guests.Dial = o.Guests.Dial
 	}
-	ctx = instance.WithConfig(ctx, guests)
+	ctx = bundle.WithClock(instance.WithConfig(ctx, guests), o.Clock)
 	ctx = controller.WithEventRecorder(ctx, newRecorder(ctx, config))
-	return set, set.run(ctx, config)
+	return set, set.run(ctx, config, o.controllers())
 }
 
-func (s *Set) run(ctx context.Context, config *rest.Config) error {
+func (s *Set) run(ctx context.Context, config *rest.Config, constructors []injection.ControllerConstructor) error {
 	ctx, informers := injection.Default.SetupInformers(injection.WithConfig(ctx, config), config)
 	if err := holder.TrimInformer(ctx); err != nil {
 		close(s.done)
 		return err
 	}
 	var all []*controller.Impl
-	for _, constructor := range []injection.ControllerConstructor{pool.NewController, instance.NewController, lease.NewController, binding.NewController} {
+	for _, constructor := range constructors {
 		all = append(all, constructor(ctx, configmap.NewStaticWatcher()))
 	}
 	if err := controller.StartInformers(ctx.Done(), informers...); err != nil {

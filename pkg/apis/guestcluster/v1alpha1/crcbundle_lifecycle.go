@@ -28,11 +28,6 @@ func (b *CRCBundle) IsFailed() bool {
 	return b.Status.Phase == BundleFailed
 }
 
-// IsFollowing says whether the bundle has a run whose end it awaits.
-func (b *CRCBundle) IsFollowing() bool {
-	return b.Status.Phase == BundlePreparing && b.Status.Run != nil
-}
-
 // ReadyReason is the reason of condition Ready.
 func (b *CRCBundle) ReadyReason() Reason {
 	return reasonOf(b.Status.Conditions, ConditionReady)
@@ -81,7 +76,7 @@ func (b *CRCBundle) ChildMeta(name string) metav1.ObjectMeta {
 	}
 }
 
-// MarkWaiting says what must be there before a run can start.
+// MarkWaiting says what the preparation does or waits for.
 func (b *CRCBundle) MarkWaiting(reason Reason, message string) {
 	if b.Status.Phase == "" {
 		b.Status.Phase = BundlePending
@@ -93,11 +88,6 @@ func (b *CRCBundle) MarkWaiting(reason Reason, message string) {
 // be made, from a spec that can no longer change.
 func (b *CRCBundle) MarkRun(run RunStatus) {
 	b.Status.Phase, b.Status.Run = BundlePreparing, &run
-}
-
-// MarkPreparing says what the preparation does or waits for.
-func (b *CRCBundle) MarkPreparing(reason Reason, message string) {
-	b.set(metav1.ConditionUnknown, reason, message)
 }
 
 // Prepared is what a prepare-bundle run has left behind.

@@ -29,8 +29,8 @@ func TestBundleGoesFromPendingToReady(t *testing.T) {
 		reason Reason
 	}{
 		{"no Pipeline", func() { b.MarkWaiting(ReasonPipelineNotFound, "apply it") }, BundlePending, ReasonPipelineNotFound},
-		{"a run begins", func() { b.MarkRun(RunStatus{Name: "r"}); b.MarkPreparing(ReasonBundlePreparing, "begins") }, BundlePreparing, ReasonBundlePreparing},
-		{"a pod still mounts it", func() { b.MarkPreparing(ReasonBundleInUse, "pod p") }, BundlePreparing, ReasonBundleInUse},
+		{"a run begins", func() { b.MarkRun(RunStatus{Name: "r"}); b.MarkWaiting(ReasonBundlePreparing, "begins") }, BundlePreparing, ReasonBundlePreparing},
+		{"a pod still mounts it", func() { b.MarkWaiting(ReasonBundleInUse, "pod p") }, BundlePreparing, ReasonBundleInUse},
 		{"all is done", func() {
 			b.MarkReady(Prepared{GoldenVolume: golden, SSHKeySecret: "k", OCPVersion: "4.19.3", SHA256: "0a", BuildTime: built})
 		}, BundleReady, ReasonBundleReady},
