@@ -1,0 +1,163 @@
+package bootvm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	virtv1 "kubevirt.io/api/core/v1"
+	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+
+	"opdev.io/guestcluster/pkg/steps/fakeapi"
+	"opdev.io/guestcluster/pkg/steps/step"
+	"opdev.io/guestcluster/pkg/steps/virt"
+)
+
+const (
+	name        = "gc-crc-pool-0-0123456789abcdef"
+	volumePath  = "/apis/cdi.kubevirt.io/v1beta1/namespaces/clusters/datavolumes/" + name
+	claimPath   = "/api/v1/namespaces/clusters/persistentvolumeclaims/" + name
+	machinePath = "/apis/kubevirt.io/v1/namespaces/clusters/virtualmachines/" + name
+	runningPath = "/apis/kubevirt.io/v1/namespaces/clusters/virtualmachineinstances/" + name
+	eventsPath  = "/api/v1/namespaces/clusters/events"
+)
+
+// frame is what KubeVirt and CDI do before the step looks again: the clock
+// goes on by wait, 15 seconds if not told, and objects change.
+type frame struct {
+	wait time.Duration
+	// volume and vm are merge patches in YAML, vmi one on a new instance if
+	// there is none.
+	volume, vm, vmi string
+	// warning is "Reason: message".
+	warning string
+	do      func(*bench)
+}
+
+// bench is the step between a fake API and KubeVirt as a script.
+type bench struct {
+	*testing.T
+	api    *fakeapi.Server
+	step   *Booter
+	out    *bytes.Buffer
+	now    time.Time
+	script []frame
+	deny   string
+	result string
+}
+
+func newBench(t *testing.T, script ...frame) *bench {
+	b := &bench{T: t, api: fakeapi.Start(t), out: &bytes.Buffer{}, script: script, now: time.Date(2030, 1, 1, 0, 1, 0, 0, time.UTC)}
+	b.result = filepath.Join(t.TempDir(), "vmi-uid")
+	b.api.Before(b.before)
+	o := options()
+	b.api.Put(volumePath, &cdiv1.DataVolume{ObjectMeta: o.owner().Meta(name)})
+	b.api.Merge(volumePath, "status: {phase: Succeeded}")
+	b.restart()
+	return b
+}
+
+// restart is a new pod of the same TaskRun.
+func (b *bench) restart() {
+	clients, err := virt.NewClients(b.api.Config(), "clusters")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.step = &Booter{Options: options(), Clients: clients, Progress: b.out, Pause: wait.Backoff{Duration: time.Millisecond, Steps: 1},
+		Now: func() time.Time { return b.now }}
+	b.step.VMIUIDPath = b.result
+}
+
+func options() Options {
+	return Options{Instance: "crc-pool-0", Namespace: "clusters", InstanceUID: "instance-uid", Name: name,
+		Memory: "14Gi", Cores: 4, Arch: "amd64", ScheduleGrace: 2 * time.Minute, Timeout: 10 * time.Second}
+}
+
+func (b *bench) before(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodPost && b.deny != "" {
+		fakeapi.Refuse(w, http.StatusForbidden, b.deny)
+		return true
+	}
+	if r.Method == http.MethodGet && r.URL.Path == machinePath && b.has(machinePath) && len(b.script) > 0 {
+		next := b.script[0]
+		b.script = b.script[1:]
+		b.play(next)
+	}
+	return false
+}
+
+func (b *bench) has(path string) bool { return b.api.Get(path, &fakeapi.Object{}) }
+
+func (b *bench) play(f frame) {
+	if f.wait == 0 {
+		f.wait = 15 * time.Second
+	}
+	b.now = b.now.Add(f.wait)
+	b.api.Merge(volumePath, f.volume)
+	b.api.Merge(machinePath, f.vm)
+	if f.vmi != "" {
+		b.instance(f.vmi)
+	}
+	if reason, message, ok := strings.Cut(f.warning, ": "); ok {
+		b.api.Put(fmt.Sprintf("%s/%s.%d", eventsPath, name, b.now.Unix()), &corev1.Event{
+			Type: corev1.EventTypeWarning, Reason: reason, Message: message, LastTimestamp: metav1.NewTime(b.now),
+			InvolvedObject: corev1.ObjectReference{Kind: "VirtualMachineInstance", Name: name},
+		})
+	}
+	if f.do != nil {
+		f.do(b)
+	}
+}
+
+// instance makes or changes the machine's instance.
+func (b *bench) instance(patch string) {
+	if !b.has(runningPath) {
+		vm := &virtv1.VirtualMachine{}
+		b.api.Get(machinePath, vm)
+		b.api.Put(runningPath, &virtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "clusters", UID: "vmi-1",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, virtv1.VirtualMachineGroupVersionKind)},
+		}})
+	}
+	b.api.Merge(runningPath, patch)
+}
+
+// put stores a VirtualMachine, as YAML over what the step would make.
+func (b *bench) put(patch string) {
+	o := options()
+	b.api.Put(machinePath, o.Build())
+	b.api.Merge(machinePath, patch)
+}
+
+// expect runs the step and wants an exit code, and a text in the error; and
+// the result when all is well, and only then.
+func (b *bench) expect(code int, text string) {
+	b.Helper()
+	err := b.step.Run(context.Background())
+	if step.ExitCode(err) != code || (err != nil && !strings.Contains(err.Error(), text)) {
+		b.Fatalf("exit code %d, want %d with %q: %v\n%s", step.ExitCode(err), code, text, err, b.out)
+	}
+	uid, _ := os.ReadFile(b.result)
+	if (err == nil) != (len(uid) > 0) {
+		b.Errorf("result vmi-uid is %q", uid)
+	}
+}
+
+func (b *bench) posts() int {
+	n := 0
+	for _, call := range b.api.Calls() {
+		if strings.HasPrefix(call, "POST ") {
+			n++
+		}
+	}
+	return n
+}
