@@ -14,6 +14,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/redact"
 )
 
 func ended(status corev1.ConditionStatus, reason, message string) duckv1.Status {
@@ -102,7 +103,7 @@ func TestRedact(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			if got := Redact(row.text); strings.Contains(got, row.secret) || !strings.Contains(got, redacted) {
+			if got := Redact(row.text); strings.Contains(got, row.secret) || !strings.Contains(got, redact.Mark) {
 				t.Errorf("got %q", got)
 			}
 		})

@@ -52,7 +52,7 @@ func ours(name string) bool { return within(name, "cmd", "pkg", "examples", "tas
 // shared packages of the reconcilers and of the steps may be imported by their siblings.
 var (
 	sharedReconcilers = below("pkg/reconciler", "access", "catalog", "claim", "holder", "index", "probe")
-	sharedSteps       = below("pkg/steps", "step", "kube", "virt", "lessee", "guest", "fakeapi")
+	sharedSteps       = append(below("pkg/steps", "step", "kube", "virt", "lessee", "guest", "fakeapi"), "pkg/redact")
 )
 
 func below(folder string, names ...string) []string {
@@ -74,7 +74,8 @@ var mayImport = []struct {
 	{"pkg/apis", []string{"pkg/apis/guestcluster"}},
 	{"pkg/client", []string{"pkg/apis", "pkg/client"}},
 	{"pkg/plan", []string{"pkg/apis"}},
-	{"pkg/runs", []string{"pkg/apis"}},
+	{"pkg/redact", nil},
+	{"pkg/runs", []string{"pkg/apis", "pkg/redact"}},
 	{"pkg/reconciler", append([]string{"pkg/apis", "pkg/plan", "pkg/runs", "pkg/client"}, sharedReconcilers...)},
 	{"pkg/reconciler/probe", nil},
 	{"pkg/steps", []string{"pkg/steps", "pkg/apis"}},

@@ -1,0 +1,162 @@
+package fixupguest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"opdev.io/guestcluster/pkg/redact"
+	"opdev.io/guestcluster/pkg/steps/guest"
+	"opdev.io/guestcluster/pkg/steps/kube"
+	"opdev.io/guestcluster/pkg/steps/step"
+)
+
+// Fixer is the step.
+type Fixer struct {
+	Options
+	// Locator finds the guest, Secrets keep its pinned host key.
+	Locator  guest.Locator
+	Secrets  guest.Secrets
+	Progress io.Writer
+	// Dial is the network to the guest.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Handshake bounds one SSH handshake; zero is the package's own.
+	Handshake time.Duration
+	Now       func() time.Time
+	// Pause lies between two tries of a phase, Poll between two looks at CSRs,
+	// Settle between two looks at the operators.
+	Pause        wait.Backoff
+	Poll, Settle time.Duration
+	// PhaseLimit shortens the phases' own limits when it is not zero.
+	PhaseLimit time.Duration
+}
+
+// Command is the step as a subcommand.
+func Command() step.Command {
+	return step.Command{
+		Name:  "fix-up-guest",
+		Short: "make a booted CRC disk a cluster of its own, over SSH",
+		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
+			f := &Fixer{
+				Progress: progress, Dial: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, Now: time.Now,
+				Pause: wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 6, Cap: 5 * time.Second},
+				Poll:  5 * time.Second, Settle: 15 * time.Second,
+			}
+			f.Bind(flags)
+			return inCluster{f}
+		},
+	}
+}
+
+// inCluster gives the step its clients once the flags are known.
+type inCluster struct{ *Fixer }
+
+func (s inCluster) Run(ctx context.Context) error {
+	config, err := kube.InCluster()
+	if err != nil {
+		return err
+	}
+	if s.Secrets, err = kube.NewSecrets(config, s.Namespace); err != nil {
+		return err
+	}
+	if s.Locator, err = guest.NewVMI(config, s.Namespace, s.Name); err != nil {
+		return err
+	}
+	return s.Fixer.Run(ctx)
+}
+
+// Run goes through all phases.
+func (f *Fixer) Run(ctx context.Context) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	id, err := readIdentity(f.IdentityDir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
+	x := f.fixup(id)
+	defer x.close()
+	for _, p := range phases {
+		if err := x.perform(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fixup is one run of the step on one guest.
+type fixup struct {
+	*Fixer
+	id       *identity
+	out      io.Writer
+	dialer   *guest.Dialer
+	link     *guest.Link
+	door     *door
+	address  string // the guest's own
+	host     string
+	stop     func() // ends the approver
+	approved approvals
+	said     string // the last trouble of the operators
+}
+
+func (f *Fixer) fixup(id *identity) *fixup {
+	dialer := &guest.Dialer{
+		Locator: f.Locator, Dial: f.Dial, Handshake: f.Handshake, Keys: []guest.Key{id.instanceKey, id.bootKey},
+		Pins: &guest.Pins{Secrets: f.Secrets, Secret: f.KubeconfigSecret, Instance: f.Instance},
+	}
+	link := guest.NewLink(dialer)
+	return &fixup{
+		Fixer: f, id: id, out: &lines{to: f.Progress}, dialer: dialer, link: link,
+		door: &door{link: link, admin: id.admin}, stop: func() {},
+	}
+}
+
+func (f *fixup) close() {
+	f.stop()
+	f.door.close()
+	f.link.Close()
+}
+
+// perform repeats a phase until it succeeds, fails for good or its limit is reached.
+func (f *fixup) perform(ctx context.Context, p phase) error {
+	began, limit := f.Now(), p.limit
+	if f.PhaseLimit > 0 {
+		limit = min(limit, f.PhaseLimit)
+	}
+	fmt.Fprintf(f.out, "%s: begins\n", p.name)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := step.Retry(ctx, f.Pause, f.out, func(ctx context.Context) error { return p.run(f, ctx) })
+	took := f.Now().Sub(began).Seconds()
+	if err == nil {
+		fmt.Fprintf(f.out, "%s: done in %.1f s\n", p.name, took)
+		return nil
+	}
+	fmt.Fprintf(f.out, "%s: failed after %.1f s\n", p.name, took)
+	hint := ""
+	if step.ExitCode(err) == step.ExitTimeout {
+		hint = "; " + p.hint
+	}
+	return fmt.Errorf("phase %q: %w%s", p.name, err, hint)
+}
+
+// lines writes whole lines of several goroutines without credentials.
+type lines struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := io.WriteString(l.to, redact.Text(string(p)))
+	return len(p), err
+}
