@@ -2,11 +2,20 @@ package guest
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"opdev.io/guestcluster/test/rig/builds"
+	"opdev.io/guestcluster/test/rig/guest/cluster"
+	"opdev.io/guestcluster/test/rig/guest/disk"
+	"opdev.io/guestcluster/test/rig/guest/faults"
+	"opdev.io/guestcluster/test/rig/guest/image"
 )
 
 // DiskSize is the virtual size of the pristine disk in bytes: 31 GiB.
-const DiskSize = 33285996544
+const DiskSize = image.DiskSize
 
 // Parts is what a bundle is made of, as files in the cache. They are shared:
 // copy the disk before something changes it.
@@ -30,7 +39,27 @@ func Disk(ctx context.Context, cacheDir string) (string, error) {
 
 // Build makes all parts, or finds them in cacheDir. Progress goes to stderr.
 func Build(ctx context.Context, cacheDir string) (Parts, error) {
-	return Parts{}, errors.New("build the guest's disk: not yet")
+	programs, cache, err := environment(cacheDir)
+	if err != nil {
+		return Parts{}, err
+	}
+	parts, err := image.Build(ctx, programs, cache)
+	return Parts(parts), err
+}
+
+// environment finds the tree and the cache.
+func environment(cacheDir string) (builds.Builder, string, error) {
+	programs, err := builds.New()
+	if err != nil {
+		return builds.Builder{}, "", err
+	}
+	programs.Log = func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "guest: %s\n", fmt.Sprintf(format, args...))
+	}
+	if cacheDir == "" {
+		cacheDir = filepath.Join(programs.Cache, "guest")
+	}
+	return programs, cacheDir, nil
 }
 
 // Settings are what a copy of the disk may say differently.
@@ -42,17 +71,32 @@ type Settings struct {
 }
 
 // Customize writes settings into a disk that no guest runs from.
-func Customize(ctx context.Context, disk string, settings Settings) error {
-	return errors.New("customize the disk: not yet")
+func Customize(ctx context.Context, file string, settings Settings) error {
+	if _, err := faults.Parse(settings.Faults); err != nil {
+		return err
+	}
+	return disk.WithRoot(file, func(root string) error {
+		if settings.Version != "" {
+			if err := os.WriteFile(cluster.Root(root).Path(cluster.VersionFile), []byte(settings.Version+"\n"), 0o644); err != nil {
+				return fmt.Errorf("write the version: %w", err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(root, "etc/rig/faults"), []byte(strings.Join(settings.Faults, "\n")+"\n"), 0o644); err != nil {
+			return fmt.Errorf("write the faults: %w", err)
+		}
+		return nil
+	})
 }
 
-// Launcher compiles the static program that runs a guest (cmd/launcher), or
-// finds it in cacheDir. An empty cacheDir is the rig's cache.
+// Launcher compiles the static program that runs a guest (cmd/launcher). An
+// empty cacheDir is the rig's cache.
 func Launcher(ctx context.Context, cacheDir string) (string, error) {
-	return "", errors.New("compile the launcher: not yet")
+	programs, cache, err := environment(cacheDir)
+	if err != nil {
+		return "", err
+	}
+	return image.Compile(ctx, programs, cache, "launcher")
 }
 
 // Copy copies a disk image sparsely, sharing blocks where the file system can.
-func Copy(ctx context.Context, to, from string) error {
-	return errors.New("copy the disk: not yet")
-}
+func Copy(ctx context.Context, to, from string) error { return disk.Copy(ctx, to, from) }
