@@ -9,6 +9,9 @@ import (
 	"opdev.io/guestcluster/pkg/steps/acquire"
 	"opdev.io/guestcluster/pkg/steps/bootvm"
 	"opdev.io/guestcluster/pkg/steps/createdatavolume"
+	"opdev.io/guestcluster/pkg/steps/creategoldenvolume"
+	"opdev.io/guestcluster/pkg/steps/fetchbundle"
+	"opdev.io/guestcluster/pkg/steps/publishbundle"
 	"opdev.io/guestcluster/pkg/steps/publishkubeconfig"
 	"opdev.io/guestcluster/pkg/steps/release"
 	"opdev.io/guestcluster/pkg/steps/step"
@@ -20,6 +23,9 @@ func Table() []step.Command {
 		acquire.Command(),
 		bootvm.Command(),
 		createdatavolume.Command(),
+		creategoldenvolume.Command(),
+		fetchbundle.Command(),
+		publishbundle.Command(),
 		publishkubeconfig.Command(),
 		release.Command(),
 	}

@@ -52,7 +52,7 @@ func ours(name string) bool { return within(name, "cmd", "pkg", "examples", "tas
 // shared packages of the reconcilers and of the steps may be imported by their siblings.
 var (
 	sharedReconcilers = below("pkg/reconciler", "access", "catalog", "claim", "holder", "index", "probe")
-	sharedSteps       = append(below("pkg/steps", "step", "kube", "virt", "lessee", "guest", "fakeapi"), "pkg/redact")
+	sharedSteps       = append(below("pkg/steps", "bundle", "step", "kube", "virt", "lessee", "guest", "fakeapi"), "pkg/redact")
 )
 
 func below(folder string, names ...string) []string {
