@@ -67,8 +67,12 @@ type Output struct {
 	Code   int
 }
 
-// errBroken says that the connection is of no more use.
-var errBroken = errors.New("the SSH connection broke")
+// errBroken says that the connection is of no more use, errIdle that it was
+// before anything was asked of it.
+var (
+	errBroken = errors.New("the SSH connection broke")
+	errIdle   = errors.New("it broke while it was idle")
+)
 
 // run executes a command line. An exit code is no error; an error means that
 // nobody knows how far the command came.
@@ -77,7 +81,7 @@ func (c *Conn) run(ctx context.Context, line string, stdin []byte) (Output, erro
 	defer stop()
 	session, err := c.client.NewSession()
 	if err != nil {
-		return Output{}, c.broken(ctx, err)
+		return Output{}, fmt.Errorf("%w: %w", c.broken(ctx, err), errIdle)
 	}
 	defer session.Close()
 	stdout, stderr := &head{left: maxOutput}, &tail{keep: maxErrors}

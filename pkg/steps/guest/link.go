@@ -33,7 +33,7 @@ type Command struct {
 }
 
 // Link is a way into the guest that is opened when it is needed and again when
-// it broke. A broken command is not repeated: its caller knows whether it may be.
+// it broke. A command that broke off is not repeated: its caller knows whether it may be.
 type Link struct {
 	dialer *Dialer
 
@@ -55,19 +55,11 @@ func (l *Link) Close() {
 
 // Try executes a command and returns its exit code with its output.
 func (l *Link) Try(ctx context.Context, c Command) (Output, error) {
-	limit := c.Timeout
-	if limit == 0 {
-		limit = commandTimeout
+	out, err := l.once(ctx, c)
+	if errors.Is(err, errIdle) {
+		out, err = l.once(ctx, c)
 	}
-	conn, err := l.open(ctx)
 	if err != nil {
-		return Output{}, err
-	}
-	timed, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	out, err := conn.run(timed, c.Line, c.Stdin)
-	if err != nil {
-		l.drop(conn, err)
 		return Output{}, fmt.Errorf("%s: %w", c.Doing, err)
 	}
 	if out.Code != 0 && strings.HasPrefix(out.Stderr, "sudo:") {
@@ -75,6 +67,23 @@ func (l *Link) Try(ctx context.Context, c Command) (Output, error) {
 			"use an official bundle's disk in the pool's template", c.Doing, said(out.Stderr))
 	}
 	return out, nil
+}
+
+// once executes a command on the connection that is open, or on a new one.
+func (l *Link) once(ctx context.Context, c Command) (Output, error) {
+	conn, err := l.open(ctx)
+	if err != nil {
+		return Output{}, err
+	}
+	limit := c.Timeout
+	if limit == 0 {
+		limit = commandTimeout
+	}
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := conn.run(timed, c.Line, c.Stdin)
+	l.drop(conn, err)
+	return out, err
 }
 
 // Run executes a command that must succeed and returns what it printed.
