@@ -90,6 +90,22 @@ func within(want, got any) any {
 	return kept
 }
 
+// What examples/crc has people apply is accepted, in the namespace it makes.
+func TestTheExamplesOfCRCAreAccepted(t *testing.T) {
+	for _, name := range []string{"namespace.yaml", "pool.yaml", "manual-pool.yaml"} {
+		file := filepath.Join(server.Root(), "examples", "crc", name)
+		objects, err := server.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			if err := shared.Apply(t.Context(), object); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
 // The step's own client speaks with a real API server: it makes, reads,
 // adopts and understands refusals.
 func TestCreateDataVolumeOnARealServer(t *testing.T) {

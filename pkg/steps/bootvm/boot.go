@@ -72,7 +72,7 @@ func (b *Booter) Run(ctx context.Context) error {
 	b.log = &virt.Log{Out: b.Progress, Now: b.Now}
 	b.ofDisk.Now, b.ofVM.Now = b.Now, b.Now
 	if err := step.Retry(ctx, b.Pause, b.Progress, b.look); err != nil {
-		return b.log.Ended(ctx, err, warnings.Text())
+		return b.log.Explain(ctx, err, warnings)
 	}
 	b.log.Say("vm", "Running at "+b.atAddr)
 	return step.WriteResults(step.Result{Path: b.VMIUIDPath, Value: b.vmiUID})

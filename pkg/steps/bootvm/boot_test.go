@@ -62,6 +62,8 @@ func TestWhatEndsTheWait(t *testing.T) {
 			step.ExitInfra, "no node fits"},
 		"it crashes": {[]frame{{vm: "status: {printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 3}}", vmi: oddSpec}},
 			step.ExitInfra, "failed to start 3 times: cannot find UEFI firmware"},
+		"it crashes, and an event tells why": {[]frame{{warning: "SyncFailed: server error. command SyncVMI failed"}, {vm: "status: {printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 3}}"}},
+			step.ExitInfra, "last seen: warning on VirtualMachineInstance: SyncFailed: server error. command SyncVMI failed"},
 		"its disk has an error": {[]frame{status("DataVolumeError"), {wait: 3 * time.Minute}},
 			step.ExitInfra, "error of its DataVolume"},
 		"its disk fails": {[]frame{{volume: "status: {phase: Failed}"}, {wait: 3 * time.Minute}},
@@ -99,7 +101,7 @@ func TestTheDeadlineSaysWhatWasSeenLast(t *testing.T) {
 		"no KubeVirt":          {nil, "vm: not looked at by KubeVirt yet"},
 		"a paused guest":       {[]frame{status("Paused")}, "vm: Paused"},
 		"an unfilled disk":     {[]frame{{volume: "status: {phase: CloneInProgress}", vmi: runs}}, "disk: CloneInProgress; vm: "},
-		"a stuck launcher":     {[]frame{{vm: "status: {printableStatus: Starting}", warning: "FailedAttachVolume: Multi-Attach error"}}, "vm: Starting; last warning, on VirtualMachineInstance: FailedAttachVolume: Multi-Attach error"},
+		"a stuck launcher":     {[]frame{{vm: "status: {printableStatus: Starting}", warning: "FailedAttachVolume: Multi-Attach error"}}, "vm: Starting; warning on VirtualMachineInstance: FailedAttachVolume: Multi-Attach error"},
 		"a crash":              {[]frame{{vm: "status: {printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 1}}"}}, "failed to start 1 times"},
 		"an earlier machine's": {[]frame{{vmi: runs, do: func(b *bench) { b.instance("metadata: {ownerReferences: [{uid: old, controller: true}]}") }}}, "deadline reached"},
 	} {

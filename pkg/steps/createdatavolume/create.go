@@ -72,7 +72,7 @@ func (c *Creator) Run(ctx context.Context) error {
 	c.patience.Now = c.Now
 	c.log.Say("source", origin(c.source()))
 	err := step.Retry(ctx, c.Pause, c.Progress, c.look)
-	return c.log.Ended(ctx, err, warnings.Text())
+	return c.log.Explain(ctx, err, warnings)
 }
 
 // look takes one step towards a usable disk.

@@ -98,7 +98,7 @@ func TestTheDeadlineSaysWhatWasSeenLast(t *testing.T) {
 	}{
 		"a source in use":   {[]frame{{volume: "status: {phase: CloneScheduled}", warning: "CloneSourceInUse: pod x uses it"}}, "disk: CloneScheduled; the disk is not filled: CloneSourceInUse: pod x uses it; a pod still mounts the golden volume"},
 		"a quota":           {[]frame{{volume: "status: {phase: Pending}", warning: "ErrExceededQuota: exceeded quota: q"}}, "ErrExceededQuota: exceeded quota: q; raise the ResourceQuota"},
-		"a stuck clone":     {[]frame{{volume: "status: {phase: CSICloneInProgress}", warning: "ProvisioningFailed: storage is full"}}, "disk: CSICloneInProgress; last warning, on PersistentVolumeClaim: ProvisioningFailed: storage is full"},
+		"a stuck clone":     {[]frame{{volume: "status: {phase: CSICloneInProgress}", warning: "ProvisioningFailed: storage is full"}}, "disk: CSICloneInProgress; warning on PersistentVolumeClaim: ProvisioningFailed: storage is full"},
 		"no CDI":            {nil, "not looked at by CDI yet"},
 		"a slow clone":      {[]frame{{volume: "status: {phase: CloneInProgress, progress: 49.99%}"}}, "disk: CloneInProgress 40%"},
 		"an import's error": {[]frame{{volume: "status: {phase: ImportInProgress, conditions: [{type: Running, status: 'False', reason: Error, message: 'no route'}]}"}}, "is tried again: no route"},

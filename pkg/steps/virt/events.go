@@ -54,7 +54,7 @@ func (w *Warnings) Text() string {
 		return ""
 	}
 	e := w.newest
-	return fmt.Sprintf("last warning, on %s: %s: %s", e.InvolvedObject.Kind, e.Reason, brief(e.Message))
+	return fmt.Sprintf("warning on %s: %s: %s", e.InvolvedObject.Kind, e.Reason, brief(e.Message))
 }
 
 // happened is when an event was last seen, by either of the two event APIs.

@@ -38,18 +38,23 @@ func (l *Log) Say(topic, text string) {
 	fmt.Fprintf(l.Out, "%s: %s (%ds)\n", topic, text, int(l.Now().Sub(l.begun).Seconds()))
 }
 
-// Ended adds what was said last of each thing, and more, to an error that
-// came because ctx ended.
-func (l *Log) Ended(ctx context.Context, err error, more string) error {
-	if err == nil || ctx.Err() == nil {
+// Explain adds to an error what else is known: the newest warning, when the
+// infrastructure failed, and what was said last, when ctx ended.
+func (l *Log) Explain(ctx context.Context, err error, warnings *Warnings) error {
+	if err == nil || step.ExitCode(err) == step.ExitUser {
 		return err
 	}
-	var stood []string
-	for _, topic := range l.topics {
-		stood = append(stood, topic+": "+l.last[topic])
+	var known []string
+	if ctx.Err() != nil {
+		for _, topic := range l.topics {
+			known = append(known, topic+": "+l.last[topic])
+		}
 	}
-	if more != "" {
-		stood = append(stood, more)
+	if warning := warnings.Text(); warning != "" && !strings.Contains(err.Error(), brief(warnings.newest.Message)) {
+		known = append(known, warning)
 	}
-	return &step.Error{Code: step.ExitCode(err), Err: fmt.Errorf("%w; last seen: %s", err, strings.Join(stood, "; "))}
+	if len(known) == 0 {
+		return err
+	}
+	return &step.Error{Code: step.ExitCode(err), Err: fmt.Errorf("%w; last seen: %s", err, strings.Join(known, "; "))}
 }
