@@ -41,8 +41,8 @@ func ensure[T metav1.Object](ctx context.Context, c creator[T], i *v1alpha1.Clus
 	if err != nil {
 		return none, fmt.Errorf("make %s %s: %w", kind, name, err)
 	}
-	if !metav1.IsControlledBy(live, i) {
-		return none, &foreignError{kind: kind, namespace: i.Namespace, name: name}
+	if !resources.Owns(i, live) {
+		return none, &foreignError{kind: kind, namespace: live.GetNamespace(), name: name}
 	}
 	return live, nil
 }
@@ -52,13 +52,13 @@ func always[T any](object T) func() (T, error) {
 	return func() (T, error) { return object, nil }
 }
 
-func (r *Reconciler) makeChildren(ctx context.Context, i *v1alpha1.ClusterInstance, stepRole string) error {
+func (r *Reconciler) makeChildren(ctx context.Context, i *v1alpha1.ClusterInstance, stepRole string, in *resources.Inputs) error {
 	name := i.DerivedName()
 	core, rbac := r.kube.CoreV1(), r.kube.RbacV1()
 	if _, err := ensure(ctx, core.ServiceAccounts(i.Namespace), i, "ServiceAccount", name, always(resources.ServiceAccount(i))); err != nil {
 		return err
 	}
-	if err := r.makeSecrets(ctx, i); err != nil {
+	if err := r.makeSecrets(ctx, i, in); err != nil {
 		return err
 	}
 	if _, err := ensure(ctx, rbac.Roles(i.Namespace), i, "Role", name, always(resources.Role(i))); err != nil {
@@ -68,6 +68,9 @@ func (r *Reconciler) makeChildren(ctx context.Context, i *v1alpha1.ClusterInstan
 		return err
 	}
 	if err := r.bindStepRole(ctx, i, stepRole); err != nil {
+		return err
+	}
+	if err := r.bindCloneRole(ctx, i); err != nil {
 		return err
 	}
 	return r.repairNetwork(ctx, i)
@@ -80,18 +83,32 @@ func (r *Reconciler) bindStepRole(ctx context.Context, i *v1alpha1.ClusterInstan
 	}
 	name, want := resources.StepsBindingName(i), resources.StepsBinding(i, role)
 	_, err := ensure(ctx, r.kube.RbacV1().RoleBindings(i.Namespace), i, "RoleBinding", name, always(want))
-	if err != nil && strings.Contains(err.Error(), "attempting to grant RBAC permissions") {
-		return &waitError{reason: v1alpha1.ReasonAccessMissing, denied: true, after: lookAgain, message: fmt.Sprintf(
-			"the Pipeline's steps need ClusterRole %s (annotation %s), which the controller may not bind: give it verb bind on that ClusterRole",
-			role, guestcluster.StepRoleAnnotation)}
-	}
-	return err
+	return mayNotBind(err, role, "annotation "+guestcluster.StepRoleAnnotation)
 }
 
-func (r *Reconciler) makeSecrets(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+// bindCloneRole lets the steps clone the golden volume, beside which it stands.
+func (r *Reconciler) bindCloneRole(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	if i.Bundle() == "" {
+		return nil
+	}
+	want := resources.CloneBinding(i)
+	_, err := ensure(ctx, r.kube.RbacV1().RoleBindings(want.Namespace), i, "RoleBinding", want.Name, always(want))
+	return mayNotBind(err, guestcluster.CloneRole, "in namespace "+want.Namespace)
+}
+
+// mayNotBind explains that the API server refuses a binding because of what it grants.
+func mayNotBind(err error, role, why string) error {
+	if err == nil || !strings.Contains(err.Error(), "attempting to grant RBAC permissions") {
+		return err
+	}
+	return &waitError{reason: v1alpha1.ReasonAccessMissing, denied: true, after: lookAgain, message: fmt.Sprintf(
+		"the Pipeline's steps need ClusterRole %s (%s), which the controller may not bind: give it verb bind on that ClusterRole", role, why)}
+}
+
+func (r *Reconciler) makeSecrets(ctx context.Context, i *v1alpha1.ClusterInstance, in *resources.Inputs) error {
 	secrets := r.kube.CoreV1().Secrets(i.Namespace)
 	identity := func() (*corev1.Secret, error) {
-		return resources.IdentitySecret(i, endpointHost(i), r.clock.Now())
+		return resources.IdentitySecret(i, endpointHost(i), in, r.clock.Now())
 	}
 	if _, err := ensure(ctx, secrets, i, "Secret", i.IdentitySecretName(), identity); err != nil {
 		return err

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -26,6 +27,8 @@ type Config struct {
 	NewProber func(ctx context.Context, notify func(types.NamespacedName)) probe.Prober
 	// Clock is the real one by default.
 	Clock clock.Clock
+	// LookForKinds is how often kinds that the cluster does not serve are looked for; default 30 s.
+	LookForKinds time.Duration
 }
 
 type configKey struct{}
@@ -39,6 +42,9 @@ func configFrom(ctx context.Context) Config {
 	c, _ := ctx.Value(configKey{}).(Config)
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.LookForKinds == 0 {
+		c.LookForKinds = 30 * time.Second
 	}
 	if c.Catalog == nil {
 		c.Catalog = catalog.FromContext(ctx)

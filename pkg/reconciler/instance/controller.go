@@ -22,6 +22,7 @@ import (
 	instanceinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterinstance"
 	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
+	bundleinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/crcbundle"
 	instancereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterinstance"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 )
@@ -38,15 +39,16 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	r := &Reconciler{
 		client: client.Get(ctx), kube: kubeclient.Get(ctx), tekton: pipelineclient.Get(ctx), dynamic: dynamicclient.Get(ctx),
 		instances: instanceinformer.Get(ctx).Lister(), leases: leaseinformer.Get(ctx).Lister(),
-		pools: poolinformer.Get(ctx).Lister(), namespaces: namespaceinformer.Get(ctx).Lister(), runs: pipelineruninformer.Get(ctx).Lister(),
+		pools: poolinformer.Get(ctx).Lister(), bundles: bundleinformer.Get(ctx).Lister(), namespaces: namespaceinformer.Get(ctx).Lister(), runs: pipelineruninformer.Get(ctx).Lister(),
 		catalog: config.Catalog, access: config.Access, domain: config.IngressDomain, clock: config.Clock,
-		repaired: newTimes(), revoked: newTimes(),
+		repaired: newTimes(), revoked: newTimes(), looked: newTimes(),
 	}
 	impl := instancereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.InstanceFinalizer}
 	})
 	r.prober = config.NewProber(ctx, impl.EnqueueKey)
 	watch(ctx, impl, r)
+	watchKinds(ctx, impl, r, config.LookForKinds)
 	return impl
 }
 
@@ -72,6 +74,7 @@ func watch(ctx context.Context, impl *controller.Impl, r *Reconciler) {
 			r.enqueueUnready(impl, ns.Name)
 		}
 	})))
+	must(bundleinformer.Get(ctx).Informer().AddEventHandler(controller.HandleAll(func(obj any) { r.enqueueWaiting(impl, obj) })))
 	must(nil, r.catalog.AddHandler(func() { r.enqueueUnready(impl, corev1.NamespaceAll) }))
 }
 

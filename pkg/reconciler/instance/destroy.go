@@ -11,35 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/reconciler"
 
-	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/plan"
-	"opdev.io/guestcluster/pkg/reconciler/instance/resources"
 	"opdev.io/guestcluster/pkg/runs"
 )
-
-var (
-	routeGVR       = schema.GroupVersionResource{Group: "route.openshift.io", Version: "v1", Resource: "routes"}
-	runGVR         = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
-	roleGVR        = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
-	roleBindingGVR = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
-)
-
-func core(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: resource}
-}
-
-// child is one object to destroy.
-type child struct {
-	resource   schema.GroupVersionResource
-	kind, name string
-}
 
 // FinalizeKind implements the generated Finalizer: the finalizer goes when a
 // live GET of every child says that it is gone. It needs neither Tekton nor the guest.
@@ -111,9 +89,10 @@ func waitText(left []plan.Remnant) string {
 }
 
 func (r *Reconciler) forget(i *v1alpha1.ClusterInstance) {
-	r.prober.Forget(types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
-	r.repaired.forget(i.UID)
-	r.revoked.forget(i.UID)
+	r.prober.Forget(keyOf(i))
+	for _, t := range []*times{r.repaired, r.revoked, r.looked} {
+		t.forget(i.UID)
+	}
 }
 
 // cleanUp destroys the children of a failed instance at once; an ended run
@@ -157,124 +136,27 @@ func (r *Reconciler) dropRun(ctx context.Context, i *v1alpha1.ClusterInstance) (
 	if keep, left := plan.KeepRun(i, r.clock.Now()); keep {
 		return left, nil
 	}
-	_, err = r.remove(ctx, i, child{runGVR, "PipelineRun", run.Name})
+	_, err = r.remove(ctx, i, child{resource: runGVR, kind: "PipelineRun", name: run.Name})
 	return 0, err
 }
 
 // destroy deletes all children in order and names those that are not gone
-// yet. One that cannot be deleted does not delay the next.
+// yet. One that cannot be deleted does not delay the next, but for the disk of
+// a machine that is still there.
 func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, keepRuns bool) (left []plan.Remnant, err error) {
 	list, err := r.children(ctx, i)
 	errs := []error{err}
+	machine := false
 	for _, c := range list {
-		if keepRuns && c.resource == runGVR {
+		if (keepRuns && c.resource == runGVR) || (machine && c.isDisk()) {
 			continue
 		}
 		what, err := r.remove(ctx, i, c)
 		if what != nil {
 			left = append(left, *what)
+			machine = machine || c.isMachine()
 		}
 		errs = append(errs, err)
 	}
 	return left, errors.Join(errs...)
-}
-
-// children lists what an instance may have, in the order of destruction: first
-// the rights of steps, so that stragglers can do no harm, then the runs.
-func (r *Reconciler) children(ctx context.Context, i *v1alpha1.ClusterInstance) ([]child, error) {
-	name := i.DerivedName()
-	runNames, err := r.runNames(ctx, i)
-	list := rights(i)
-	for _, run := range runNames {
-		list = append(list, child{runGVR, "PipelineRun", run})
-	}
-	return append(list,
-		child{routeGVR, "Route", name},
-		child{core("services"), "Service", name},
-		child{core("secrets"), "Secret", i.KubeconfigSecretName()},
-		child{core("secrets"), "Secret", i.IdentitySecretName()},
-		child{core("serviceaccounts"), "ServiceAccount", name},
-	), err
-}
-
-// rights are what lets the steps' ServiceAccount do anything.
-func rights(i *v1alpha1.ClusterInstance) []child {
-	return []child{
-		{roleBindingGVR, "RoleBinding", resources.StepsBindingName(i)},
-		{roleBindingGVR, "RoleBinding", i.DerivedName()},
-		{roleGVR, "Role", i.DerivedName()},
-	}
-}
-
-// runNames are the names of all attempts, one more than was recorded since a
-// crash may have hidden it, and of what carries our label besides.
-func (r *Reconciler) runNames(ctx context.Context, i *v1alpha1.ClusterInstance) ([]string, error) {
-	last := int32(0)
-	if i.Status.Run != nil {
-		last = i.Status.Run.Attempt + 1
-	}
-	var names []string
-	known := map[string]bool{}
-	for attempt := range last + 1 {
-		names = append(names, i.RunName(attempt))
-		known[i.RunName(attempt)] = true
-	}
-	list, err := r.dynamic.Resource(runGVR).Namespace(i.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: guestcluster.InstanceUIDLabel + "=" + string(i.UID),
-	})
-	if r.isGone(i, err) {
-		return names, nil
-	}
-	if err != nil {
-		return names, fmt.Errorf("list PipelineRuns: %w", err)
-	}
-	for _, run := range list.Items {
-		if !known[run.GetName()] {
-			names = append(names, run.GetName())
-		}
-	}
-	return names, nil
-}
-
-// remove deletes one child if it is ours and describes what is left of it.
-func (r *Reconciler) remove(ctx context.Context, i *v1alpha1.ClusterInstance, c child) (*plan.Remnant, error) {
-	client := r.dynamic.Resource(c.resource).Namespace(i.Namespace)
-	live, err := client.Get(ctx, c.name, metav1.GetOptions{})
-	if err == nil && metav1.IsControlledBy(live, i) && live.GetDeletionTimestamp() == nil {
-		err = client.Delete(ctx, c.name, onlyThis(live.GetUID()))
-		if err == nil || apierrors.IsConflict(err) {
-			live, err = client.Get(ctx, c.name, metav1.GetOptions{})
-		}
-	}
-	switch {
-	case r.isGone(i, err):
-		return nil, nil
-	case err != nil:
-		return &plan.Remnant{Text: c.kind + " " + c.name}, fmt.Errorf("destroy %s %s: %w", c.kind, c.name, err)
-	case !metav1.IsControlledBy(live, i):
-		return nil, nil
-	}
-	return describe(c, live), nil
-}
-
-func describe(c child, live *unstructured.Unstructured) *plan.Remnant {
-	left, finalizers := plan.Remnant{Text: c.kind + " " + c.name}, live.GetFinalizers()
-	if len(finalizers) > 0 {
-		left.Text += " (kept by finalizer " + strings.Join(finalizers, ", ") + ")"
-		left.Straggler = c.resource == runGVR && live.GetDeletionTimestamp() != nil
-	}
-	return &left
-}
-
-// isGone: in a namespace that is being deleted our RoleBinding goes early, and
-// the namespace controller deletes the rest.
-func (r *Reconciler) isGone(i *v1alpha1.ClusterInstance, err error) bool {
-	if apierrors.IsNotFound(err) {
-		return true
-	}
-	if !apierrors.IsForbidden(err) {
-		return false
-	}
-	ns, nsErr := r.namespaces.Get(i.Namespace)
-	return apierrors.IsNotFound(nsErr) || (nsErr == nil && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating))
 }

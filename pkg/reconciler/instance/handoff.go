@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -36,12 +38,47 @@ func (r *Reconciler) accept(ctx context.Context, i *v1alpha1.ClusterInstance) er
 	if problem == "" {
 		problem = resultsProblem(i, secret, results)
 	}
+	if problem == "" && i.Spec.Type == v1alpha1.TypeCRC {
+		if problem, err = r.acceptMachine(ctx, i, secret); err != nil {
+			return err
+		}
+	}
 	if problem != "" {
 		r.markFailed(i, v1alpha1.ReasonHandoffInvalid, v1alpha1.FailureStatus{Run: i.Status.Run.Name, Message: problem})
 		return nil
 	}
 	i.MarkProvisioned(version(secret, results))
 	return nil
+}
+
+// acceptMachine records the machine behind a kubeconfig, or says why it is
+// refused: a straggler must not hand over the guest of another start.
+func (r *Reconciler) acceptMachine(ctx context.Context, i *v1alpha1.ClusterInstance, secret *corev1.Secret) (string, error) {
+	wrote := types.UID(secret.Data[guestcluster.VMIUIDKey])
+	for _, key := range []string{guestcluster.VMIUIDKey, guestcluster.SSHHostKeyKey} {
+		if len(secret.Data[key]) == 0 {
+			return fmt.Sprintf("Secret %s has no key %s", secret.Name, key), nil
+		}
+	}
+	nothing := func(*unstructured.Unstructured) bool { return false } // of what is cached is believed
+	machine, err := r.see(ctx, i, machineGVR, nothing)
+	if err != nil {
+		return "", err
+	}
+	running, err := r.see(ctx, i, runningGVR, nothing)
+	switch {
+	case err != nil:
+		return "", err
+	case machine == nil || !stands(i, machine):
+		return fmt.Sprintf("VirtualMachine %s does not exist or is not this instance's", i.DerivedName()), nil
+	case running == nil || !isRunning(machine, running):
+		return fmt.Sprintf("VirtualMachine %s does not run", i.DerivedName()), nil
+	case running.GetUID() != wrote:
+		return fmt.Sprintf("Secret %s was written for another start of the machine: key %s is not the UID of VirtualMachineInstance %s",
+			secret.Name, guestcluster.VMIUIDKey, i.DerivedName()), nil
+	}
+	i.MarkMachine(wrote)
+	return "", nil
 }
 
 // revoke deletes the rights of the steps. A straggler, of a run that vanished

@@ -34,8 +34,10 @@ type Reconciler struct {
 	instances  listers.ClusterInstanceLister
 	leases     listers.ClusterLeaseLister
 	pools      listers.ClusterPoolLister
+	bundles    listers.CRCBundleLister
 	namespaces corelisters.NamespaceLister
 	runs       pipelinelisters.PipelineRunLister
+	kinds      *kinds
 
 	catalog  *catalog.Catalog
 	access   *access.Checker
@@ -44,6 +46,7 @@ type Reconciler struct {
 	clock    clock.Clock
 	repaired *times
 	revoked  *times
+	looked   *times
 }
 
 var (
@@ -82,6 +85,8 @@ func (r *Reconciler) advance(ctx context.Context, i *v1alpha1.ClusterInstance) (
 		return r.follow(ctx, i)
 	case i.Status.APIEndpoint == "":
 		return 0, r.assign(ctx, i)
+	case i.Bundle() != "" && i.ChosenBundle() == nil:
+		return 0, r.chooseBundle(ctx, i)
 	default:
 		return 0, r.prepare(ctx, i)
 	}

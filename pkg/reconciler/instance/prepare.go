@@ -79,6 +79,10 @@ func (r *Reconciler) prepare(ctx context.Context, i *v1alpha1.ClusterInstance) e
 	if err := r.authorise(ctx, i); err != nil {
 		return err
 	}
+	inputs, err := r.inputs(ctx, i)
+	if err != nil {
+		return err
+	}
 	pipeline, tasks, err := r.catalog.Lookup(v1alpha1.PipelineName(i.Spec.Type, i.Spec.Provisioning))
 	if err != nil {
 		return waitForCatalog(err)
@@ -97,17 +101,21 @@ func (r *Reconciler) prepare(ctx context.Context, i *v1alpha1.ClusterInstance) e
 	if err := r.checkFresh(ctx, i); err != nil {
 		return err
 	}
-	if err := r.makeChildren(ctx, i, pipeline.Annotations[guestcluster.StepRoleAnnotation]); err != nil {
+	if err := r.makeChildren(ctx, i, pipeline.Annotations[guestcluster.StepRoleAnnotation], inputs); err != nil {
 		return err
 	}
 	return r.startRun(ctx, i, run, in.Attempt)
 }
 
 func waitForCatalog(err error) error {
-	if reason := catalog.Reason(err); reason != "" {
-		return &waitError{reason: reason, message: err.Error()}
+	reason := catalog.Reason(err)
+	switch reason {
+	case "":
+		return err
+	case v1alpha1.ReasonVirtualizationMissing:
+		return &waitError{reason: reason, message: err.Error(), after: catalog.VirtualizationPause}
 	}
-	return err
+	return &waitError{reason: reason, message: err.Error()}
 }
 
 // checkFresh refuses to make anything for an instance that changed since it was

@@ -21,12 +21,19 @@ import (
 
 const (
 	repairEvery = 3 * time.Minute
+	// repairSoon is for a guest that does not answer: its Service may be gone.
+	repairSoon  = 30 * time.Second
 	revokeEvery = 24 * time.Hour
 )
 
-// serve looks after a provisioned instance: network, probes, its old run and rights.
+// serve looks after a provisioned instance: machine, network, probes, its old
+// run and rights.
 func (r *Reconciler) serve(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
-	after := r.probe(i)
+	guest, guestErr := r.tend(ctx, i)
+	if i.IsFailed() {
+		return 0, nil
+	}
+	after := r.probe(i, guest)
 	if i.IsFailed() {
 		return 0, nil
 	}
@@ -34,7 +41,7 @@ func (r *Reconciler) serve(ctx context.Context, i *v1alpha1.ClusterInstance) (ti
 	if left > 0 {
 		after = min(after, left)
 	}
-	return after, errors.Join(err, r.revokeOnce(ctx, i), r.repairSometimes(ctx, i))
+	return after, errors.Join(guestErr, err, r.revokeOnce(ctx, i), r.repairSometimes(ctx, i))
 }
 
 // revokeOnce catches rights that outlived the acceptance of the kubeconfig,
@@ -50,9 +57,14 @@ func (r *Reconciler) revokeOnce(ctx context.Context, i *v1alpha1.ClusterInstance
 	return err
 }
 
-// repairSometimes looks at Service and Route, which are not watched.
+// repairSometimes looks at Service and Route: sooner when the guest does not
+// answer, at once when the watch saw a change of the Route. Services are not watched.
 func (r *Reconciler) repairSometimes(ctx context.Context, i *v1alpha1.ClusterInstance) error {
-	if !r.repaired.due(i.UID, r.clock.Now(), repairEvery) {
+	every := repairEvery
+	if result, ok := r.prober.Result(keyOf(i), probed(i)); ok && result.Err != nil {
+		every = repairSoon
+	}
+	if !r.repaired.due(i.UID, r.clock.Now(), every) {
 		return nil
 	}
 	err := r.repairNetwork(ctx, i)
@@ -64,12 +76,27 @@ func (r *Reconciler) repairSometimes(ctx context.Context, i *v1alpha1.ClusterIns
 	return nil
 }
 
+func keyOf(i *v1alpha1.ClusterInstance) types.NamespacedName {
+	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
+}
+
+// probed is what a probe speaks of: the instance, and the machine behind it. A
+// machine that runs anew must answer itself.
+func probed(i *v1alpha1.ClusterInstance) types.UID {
+	if vmi := i.VMIUID(); vmi != "" {
+		return i.UID + "/" + vmi
+	}
+	return i.UID
+}
+
 // probe applies the newest result and asks for the next one when it is due.
-func (r *Reconciler) probe(i *v1alpha1.ClusterInstance) time.Duration {
-	key := types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
-	result, _ := r.prober.Result(key, i.UID)
-	next := plan.Probe(r.probeFacts(i, result), r.clock.Now())
-	r.applyProbe(i, next.Verdict, result)
+func (r *Reconciler) probe(i *v1alpha1.ClusterInstance, guest plan.GuestPlan) time.Duration {
+	key := keyOf(i)
+	result, _ := r.prober.Result(key, probed(i))
+	facts := r.probeFacts(i, result)
+	facts.Good = facts.Good && !guest.Down()
+	next := plan.Probe(facts, r.clock.Now())
+	r.applyProbe(i, next.Verdict, guest, result)
 	if next.Now && !i.IsFailed() {
 		r.prober.Request(key, r.target(i))
 	}
@@ -79,7 +106,7 @@ func (r *Reconciler) probe(i *v1alpha1.ClusterInstance) time.Duration {
 func (r *Reconciler) target(i *v1alpha1.ClusterInstance) probe.Target {
 	i = i.DeepCopy()
 	return probe.Target{
-		UID: i.UID, Endpoint: i.Status.APIEndpoint, Full: i.Status.ReadyTime == nil,
+		UID: probed(i), Endpoint: i.Status.APIEndpoint, Full: i.Status.ReadyTime == nil,
 		Kubeconfig: func(ctx context.Context) ([]byte, error) { return r.kubeconfig(ctx, i) },
 	}
 }
@@ -132,11 +159,14 @@ func (r *Reconciler) peers(i *v1alpha1.ClusterInstance) (all, failing int) {
 	return all, failing
 }
 
-func (r *Reconciler) applyProbe(i *v1alpha1.ClusterInstance, verdict plan.ProbeVerdict, result probe.Result) {
+func (r *Reconciler) applyProbe(i *v1alpha1.ClusterInstance, verdict plan.ProbeVerdict, guest plan.GuestPlan, result probe.Result) {
 	switch verdict {
 	case plan.ProbeReachable:
 		i.MarkReachable(metav1.NewTime(r.clock.Now()))
 	case plan.ProbeUnreachable:
+		if guest.Reason != "" {
+			return // the machine's state says more, and was said
+		}
 		markUnreachable(i, v1alpha1.ReasonGuestAPIUnreachable, unreachableText(i, result))
 	case plan.ProbeHeld:
 		markUnreachable(i, v1alpha1.ReasonProbeHeld,

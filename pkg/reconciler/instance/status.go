@@ -32,6 +32,15 @@ type waitError struct {
 
 func (e *waitError) Error() string { return string(e.reason) + ": " + e.message }
 
+// refusedError says that what an instance is to be made from cannot be used:
+// it fails, and its pool tries again with the pauses of its breaker.
+type refusedError struct {
+	reason  v1alpha1.Reason
+	message string
+}
+
+func (e *refusedError) Error() string { return string(e.reason) + ": " + e.message }
+
 // foreignError says that a child's name is taken by an object that is not ours.
 type foreignError struct{ kind, namespace, name string }
 
@@ -43,7 +52,11 @@ func (e *foreignError) Error() string {
 func (r *Reconciler) explain(ctx context.Context, i *v1alpha1.ClusterInstance, err error) (time.Duration, error) {
 	var wait *waitError
 	var foreign *foreignError
+	var refused *refusedError
 	switch {
+	case errors.As(err, &refused):
+		r.markFailed(i, refused.reason, v1alpha1.FailureStatus{Message: refused.message})
+		return 0, nil
 	case errors.As(err, &wait):
 	case errors.As(err, &foreign):
 		wait = &waitError{reason: v1alpha1.ReasonForeignObject, message: foreign.Error(), after: lookAgain}

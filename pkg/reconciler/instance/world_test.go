@@ -68,7 +68,8 @@ func newWorld(t *testing.T, ours, children []runtime.Object) *world {
 		instances: listers.NewClusterInstanceLister(newIndexer()), leases: listers.NewClusterLeaseLister(newIndexer()),
 		pools: listers.NewClusterPoolLister(w.cached), namespaces: corelisters.NewNamespaceLister(namespaces(t)),
 		runs: pipelinelisters.NewPipelineRunLister(newIndexer()), prober: noProbes{},
-		clock: clocktesting.NewFakeClock(worldNow), repaired: newTimes(), revoked: newTimes(),
+		clock: clocktesting.NewFakeClock(worldNow), repaired: newTimes(), revoked: newTimes(), looked: newTimes(),
+		bundles: listers.NewCRCBundleLister(newIndexer()), kinds: &kinds{},
 	}
 	return w
 }

@@ -11,7 +11,8 @@ import (
 
 // Target is what to probe.
 type Target struct {
-	// UID of the instance: results of an older one of that name are dropped.
+	// UID of what is probed, the instance or one start of its machine: results of
+	// an older one are dropped.
 	UID types.UID
 	// Endpoint is the assigned https URL.
 	Endpoint string
@@ -23,7 +24,7 @@ type Target struct {
 
 // Result is the outcome of the newest probe.
 type Result struct {
-	// UID of the instance that was probed.
+	// UID of what was probed.
 	UID types.UID
 	// At is when the probe ended.
 	At time.Time

@@ -50,7 +50,7 @@ func verify(t *testing.T, ca, cert []byte, o x509.VerifyOptions) error {
 }
 
 func TestIdentityVerifies(t *testing.T) {
-	secret, err := IdentitySecret(instance(), "gc.apps.example.org", now)
+	secret, err := IdentitySecret(instance(), "gc.apps.example.org", nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestIdentityVerifies(t *testing.T) {
 }
 
 func TestIdentityKeysFit(t *testing.T) {
-	secret, err := IdentitySecret(instance(), "gc.apps.example.org", now)
+	secret, err := IdentitySecret(instance(), "gc.apps.example.org", nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}

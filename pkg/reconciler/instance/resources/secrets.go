@@ -14,9 +14,13 @@ func KubeconfigSecret(i *v1alpha1.ClusterInstance) *corev1.Secret {
 }
 
 // IdentitySecret holds keys and certificates made before the run: a run that
-// is killed half way can go on with a guest that already trusts them.
-func IdentitySecret(i *v1alpha1.ClusterInstance, host string, now time.Time) (*corev1.Secret, error) {
+// is killed half way can go on with a guest that already trusts them. Inputs
+// are copied for the same reason; nil for a topology that has none.
+func IdentitySecret(i *v1alpha1.ClusterInstance, host string, in *Inputs, now time.Time) (*corev1.Secret, error) {
 	data, err := newIdentity([]string{host, i.DerivedName() + "." + i.Namespace + ".svc", "localhost"}, now)
+	if err == nil && in != nil {
+		err = addInputs(data, in)
+	}
 	if err != nil {
 		return nil, err
 	}
