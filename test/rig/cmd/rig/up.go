@@ -178,13 +178,10 @@ func (r *rig) pushGuestImage(ctx context.Context, c *compiling) error {
 }
 
 // pushLauncherImage pushes what virtual machines run.
-func (r *rig) pushLauncherImage(ctx context.Context, c *compiling) error {
-	program, err := guest.Launcher(ctx, r.builder.Cache)
+func (r *rig) pushLauncherImage(ctx context.Context, _ *compiling) error {
+	program, err := guest.Launcher(ctx, "")
 	if err != nil {
-		r.log("no guest for virtual machines: %v", err)
-		if program, err = c.program(ctx, builds.Pause); err != nil {
-			return err
-		}
+		return err
 	}
 	launcher, err := images.Launcher(program)
 	if err != nil {

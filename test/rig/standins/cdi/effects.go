@@ -65,7 +65,7 @@ func (c *Controller) release(ctx context.Context, volume *DataVolume) error {
 
 func (c *Controller) act(ctx context.Context, f facts, d decision) error {
 	if d.event != nil {
-		c.tell(f, *d.event)
+		c.tell(f, *d.event, d.do == lookAgain)
 	}
 	switch d.do {
 	case createClaim:
@@ -87,8 +87,8 @@ type telling struct {
 	at    time.Time
 }
 
-func (c *Controller) tell(f facts, e event) {
-	if last := c.told[f.volume.UID]; last.event == e && time.Since(last.at) < pollInterval {
+func (c *Controller) tell(f facts, e event, again bool) {
+	if last := c.told[f.volume.UID]; last.event == e && (!again || time.Since(last.at) < pollInterval) {
 		return
 	}
 	c.told[f.volume.UID] = telling{e, time.Now()}

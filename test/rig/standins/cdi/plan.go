@@ -134,6 +134,9 @@ func (d *decision) transfer(f facts) {
 		d.enter(f)
 		d.status.Progress = fmt.Sprintf("%.2f%%", f.transfer.percent)
 	}
+	if f.transfer.state == failed {
+		d.event = &event{kind: corev1.EventTypeWarning, reason: "Error", message: f.transfer.message}
+	}
 	d.status.RestartCount = max(d.status.RestartCount, f.transfer.restarts)
 	if f.transfer.fatal {
 		d.status.Phase = Failed

@@ -35,7 +35,7 @@ func (c *Changes) NotifyAfter(delay time.Duration) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	at := now.Add(delay)
-	if c.due.After(now) && c.due.Before(at) {
+	if c.due.After(now) && !c.due.After(at) {
 		return
 	}
 	c.due = at
