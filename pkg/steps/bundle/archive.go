@@ -21,7 +21,7 @@ const (
 	maxEntries  = 64
 	maxUnpacked = 128 << 30
 	maxRatio    = 500
-	freeRatio   = 256 << 20 // unpacked, before the ratio counts
+	freeRatio   = 64 << 20 // unpacked, before the ratio counts
 )
 
 // Archive reads a bundle's members, which lie in one directory. Sparse members

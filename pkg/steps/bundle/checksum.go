@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -46,6 +47,9 @@ func (m *Mirror) small(ctx context.Context, url string) (string, error) {
 
 // bounded makes the last try's error final.
 func bounded(tries *int, err error) error {
+	if errors.Is(err, step.ErrAgain) {
+		return err
+	}
 	if *tries++; err != nil && !step.Final(err) && *tries >= maxTries {
 		return step.InfraError("gave up after %d tries: %w", maxTries, err)
 	}

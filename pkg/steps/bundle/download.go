@@ -45,10 +45,12 @@ func (d *Download) Read(p []byte) (int, error) {
 	if d.err != nil {
 		return 0, d.err
 	}
-	n := 0
+	n, done := 0, false
 	err := step.Retry(d.ctx, d.mirror.Pause, d.mirror.Progress, func(context.Context) (err error) {
-		n, err = d.try(p)
-		if n > 0 || errors.Is(err, io.EOF) {
+		if done = d.total >= 0 && d.offset >= d.total; done {
+			return nil
+		}
+		if n, err = d.try(p); n > 0 {
 			d.tries = 0
 			return nil
 		}
@@ -60,7 +62,7 @@ func (d *Download) Read(p []byte) (int, error) {
 	}
 	d.sum.Write(p[:n])
 	d.offset += int64(n)
-	if n == 0 && len(p) > 0 {
+	if done {
 		d.err = io.EOF
 	}
 	d.report.line(d)
@@ -70,7 +72,7 @@ func (d *Download) Read(p []byte) (int, error) {
 	return n, d.err
 }
 
-// try reads once; a short file is a cut, not an end.
+// try reads once. A short file is a cut, not an end.
 func (d *Download) try(p []byte) (int, error) {
 	if d.body == nil {
 		if err := d.connect(); err != nil {
@@ -78,9 +80,6 @@ func (d *Download) try(p []byte) (int, error) {
 		}
 	}
 	n, err := d.body.Read(p)
-	if errors.Is(err, io.EOF) && d.total >= 0 && d.offset+int64(n) < d.total {
-		err = io.ErrUnexpectedEOF
-	}
 	if err == nil {
 		if n == 0 {
 			return 0, step.ErrAgain
@@ -88,25 +87,21 @@ func (d *Download) try(p []byte) (int, error) {
 		return n, nil
 	}
 	d.disconnect()
-	if errors.Is(err, io.EOF) {
-		if d.total = d.offset + int64(n); n > 0 {
-			return n, nil
-		}
-		return 0, io.EOF
+	read := d.offset + int64(n)
+	if errors.Is(err, io.EOF) && (d.total < 0 || read == d.total) {
+		d.total = read
+		return n, step.ErrAgain // Read sees that this is all
 	}
 	if d.cuts++; d.cuts > maxCuts {
 		return 0, step.InfraError("%s: cut %d times: %w", d.url, d.cuts, err)
 	}
-	return n, fmt.Errorf("%s: cut after %s: %w", d.url, size(d.offset+int64(n)), err)
+	return n, fmt.Errorf("%s: cut after %s: %w", d.url, size(read), err)
 }
 
 // connect asks for what is missing yet. A server that starts anew although
 // asked for the rest has its first bytes read again: the checksum tells in the
 // end whether it is still the same file.
 func (d *Download) connect() error {
-	if d.total >= 0 && d.offset >= d.total {
-		return io.EOF
-	}
 	ctx, cancel := context.WithCancel(d.ctx)
 	response, err := d.mirror.get(ctx, d.url, d.offset, d.etag)
 	if err != nil {

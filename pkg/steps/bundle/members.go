@@ -15,6 +15,12 @@ const (
 	headLength = 64 << 10
 )
 
+// Disk is the file that takes an archive's disk.
+type Disk interface {
+	io.WriterAt
+	Truncate(size int64) error
+}
+
 // Members is what an archive holds. Members that nobody asks for are skipped.
 type Members struct {
 	// Info is crc-bundle-info.json, checked.
@@ -47,7 +53,7 @@ func Peek(archive *Archive, source *Source) (*Members, error) {
 
 // Unpack reads all of an archive: the disk goes to a file of the caller's,
 // small members are kept, the rest is skipped.
-func Unpack(archive *Archive, source *Source, disk io.WriterAt) (*Members, error) {
+func Unpack(archive *Archive, source *Source, disk Disk) (*Members, error) {
 	m := &Members{source: source, small: map[string][]byte{}}
 	for {
 		err := m.next(archive, disk)
@@ -65,7 +71,7 @@ func (m *Members) Key() []byte { return m.small[m.Info.Key] }
 
 // next takes one member. What is a disk is told by its first bytes, for its
 // name stands in a member that may come later.
-func (m *Members) next(archive *Archive, disk io.WriterAt) error {
+func (m *Members) next(archive *Archive, disk Disk) error {
 	name, length, err := archive.Next()
 	if err != nil {
 		return err
@@ -94,7 +100,7 @@ func (m *Members) next(archive *Archive, disk io.WriterAt) error {
 	return err
 }
 
-func (m *Members) takeDisk(archive *Archive, disk io.WriterAt, name string, length int64, head []byte) (err error) {
+func (m *Members) takeDisk(archive *Archive, disk Disk, name string, length int64, head []byte) (err error) {
 	if m.disk != "" {
 		return step.UserError("the bundle has two disks: %s and %s", m.disk, name)
 	}
@@ -104,6 +110,9 @@ func (m *Members) takeDisk(archive *Archive, disk io.WriterAt, name string, leng
 	m.disk, m.size = name, length
 	if disk == nil {
 		return nil
+	}
+	if err := disk.Truncate(length); err != nil { // its end may be a hole
+		return step.InfraError("write scratch file: %w", err)
 	}
 	if err := qcow2.WriteSparse(disk, head, 0); err != nil {
 		return step.InfraError("write scratch file: %w", err)

@@ -144,7 +144,7 @@ func (f *Fetcher) download(ctx context.Context, scratch *os.File) (*bundle.Membe
 	return members, sum, nil
 }
 
-func unpack(source io.Reader, wanted *bundle.Source, disk io.WriterAt) (*bundle.Members, error) {
+func unpack(source io.Reader, wanted *bundle.Source, disk bundle.Disk) (*bundle.Members, error) {
 	archive, err := bundle.OpenArchive(source)
 	if err != nil {
 		return nil, err
