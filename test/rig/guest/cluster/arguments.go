@@ -20,7 +20,7 @@ func (r Root) EtcdArgs(p Ports) []string {
 		"etcd", "--name=crc", "--data-dir=" + r.Path("var/lib/etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", p.EtcdPeer), "--initial-advertise-peer-urls=" + peer, "--initial-cluster=crc=" + peer,
-		"--log-level=warn", "--heartbeat-interval=500", "--election-timeout=1000",
+		"--log-level=warn", "--heartbeat-interval=50", "--election-timeout=250",
 	}
 }
 

@@ -201,7 +201,7 @@ func VersionStatus(version string) map[string]any {
 	installed := time.Now().Add(-60 * day).UTC().Format(time.RFC3339)
 	return map[string]any{
 		"desired":            map[string]any{"version": version, "image": image},
-		"observedGeneration": int64(1), "versionHash": "parked", "availableUpdates": nil,
+		"observedGeneration": int64(1), "versionHash": "parked", "availableUpdates": []any{},
 		"history": []any{map[string]any{
 			"state": "Completed", "version": version, "image": image, "verified": false,
 			"startedTime": installed, "completionTime": installed,

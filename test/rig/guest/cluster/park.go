@@ -47,8 +47,8 @@ func Park(ctx context.Context, root Root, kube, etcd, log string, content Conten
 	defer func() { err = errors.Join(err, server.end()) }()
 	url := fmt.Sprintf("https://localhost:%d", ports.API)
 	for !ready(ctx, root, url) {
-		if !pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("wait for the API server: %w (logs: %s-*)", ctx.Err(), log)
+		if !pause(ctx, 100*time.Millisecond) || store.ended() || server.ended() {
+			return fmt.Errorf("wait for the API server: it or etcd ended, or time did (%v); logs: %s-*", ctx.Err(), log)
 		}
 	}
 	client, err := newAPI(root.Config(url))
@@ -90,6 +90,15 @@ func run(binary, log string, args []string) (*once, error) {
 		return nil, fmt.Errorf("start %s: %w", args[0], err)
 	}
 	return o, nil
+}
+
+func (o *once) ended() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (o *once) end() error {
