@@ -3,6 +3,7 @@ module opdev.io/guestcluster
 go 1.26.4
 
 require (
+	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.7
 	github.com/klauspost/compress v1.18.6
