@@ -43,7 +43,7 @@ func Parse(words []string) (Set, error) {
 	set := Set{}
 	for _, word := range words {
 		name, value, _ := strings.Cut(strings.TrimSpace(word), "=")
-		if name == "" || strings.HasPrefix(name, "#") {
+		if name == "" {
 			continue
 		}
 		if !slices.Contains(all, name) {
@@ -62,7 +62,11 @@ func Read(files ...string) (Set, error) {
 		if err != nil && !os.IsNotExist(err) {
 			return nil, fmt.Errorf("read faults: %w", err)
 		}
-		words = append(words, strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' || r == ',' || r == ' ' })...)
+		for line := range strings.Lines(string(data)) {
+			if !strings.HasPrefix(line, "#") {
+				words = append(words, strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == ',' || r == ' ' })...)
+			}
+		}
 	}
 	return Parse(words)
 }

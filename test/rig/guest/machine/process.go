@@ -30,8 +30,6 @@ func start(config Config, d *drives) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), readyRead.Close(), readyWrite.Close())
 	}
-	defer readyWrite.Close()
-	defer goRead.Close()
 	p := &process{ready: readyRead, goOn: goWrite, ended: make(chan error, 1)}
 	p.cmd = &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{"guest-boot"}, Env: environment(config, d), Dir: "/",
@@ -44,7 +42,10 @@ func start(config Config, d *drives) (*process, error) {
 	}
 	started := make(chan error)
 	go p.own(started)
-	if err := <-started; err != nil {
+	err = <-started
+	// The guest's copies are the only ones now: their end is its end.
+	err = errors.Join(err, readyWrite.Close(), goRead.Close())
+	if err != nil {
 		return nil, fmt.Errorf("start the guest: %w (this needs root)", errors.Join(err, readyRead.Close(), goWrite.Close()))
 	}
 	return p, p.waitStaged()
