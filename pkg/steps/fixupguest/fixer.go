@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"opdev.io/guestcluster/pkg/redact"
@@ -33,6 +34,8 @@ type Fixer struct {
 	// Settle between two looks at the operators.
 	Pause        wait.Backoff
 	Poll, Settle time.Duration
+	// HashCost is bcrypt's for passwords.
+	HashCost int
 	// PhaseLimit shortens the phases' own limits when it is not zero.
 	PhaseLimit time.Duration
 }
@@ -46,7 +49,7 @@ func Command() step.Command {
 			f := &Fixer{
 				Progress: progress, Dial: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, Now: time.Now,
 				Pause: wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 6, Cap: 5 * time.Second},
-				Poll:  5 * time.Second, Settle: 15 * time.Second,
+				Poll:  5 * time.Second, Settle: 15 * time.Second, HashCost: bcrypt.DefaultCost,
 			}
 			f.Bind(flags)
 			return inCluster{f}

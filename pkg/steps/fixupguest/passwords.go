@@ -24,9 +24,9 @@ func (f *fixup) setPasswords(ctx context.Context) error {
 			return err
 		}
 		present := string(seen.Data[passwordKey])
-		wanted, err := setPassword(present, "kubeadmin", f.id.kubeadmin)
+		wanted, err := setPassword(present, "kubeadmin", f.id.kubeadmin, f.HashCost)
 		if err == nil {
-			wanted, err = setPassword(wanted, "developer", "developer")
+			wanted, err = setPassword(wanted, "developer", "developer", f.HashCost)
 		}
 		if err != nil || wanted == present {
 			return err
@@ -36,7 +36,7 @@ func (f *fixup) setPasswords(ctx context.Context) error {
 }
 
 // setPassword replaces a user's line unless its hash fits; other lines stay.
-func setPassword(file, user, password string) (string, error) {
+func setPassword(file, user, password string, cost int) (string, error) {
 	rows, found := strings.Split(strings.TrimRight(file, "\n"), "\n"), -1
 	for i, row := range rows {
 		name, hash, _ := strings.Cut(strings.TrimSpace(row), ":")
@@ -48,7 +48,7 @@ func setPassword(file, user, password string) (string, error) {
 		}
 		found = i
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
 	if err != nil {
 		return "", step.InfraError("hash the password of %s: %w", user, err)
 	}

@@ -27,7 +27,7 @@ const (
 var phases = []phase{
 	{"wait for SSH", 10 * time.Minute, (*fixup).waitForSSH, hintSSH},
 	{"find the guest's address", 2 * time.Minute, (*fixup).findAddress, hintGuest},
-	{"lock the password", 2 * time.Minute, (*fixup).lockPassword, hintGuest},
+	{"lock user core", 2 * time.Minute, (*fixup).lockPassword, hintGuest},
 	{"swap the SSH keys", 3 * time.Minute, (*fixup).swapKeys, hintGuest},
 	{"switch self-sufficiency off", 2 * time.Minute, (*fixup).switchOff, hintGuest},
 	{"grow the root file system", 5 * time.Minute, (*fixup).growRoot, hintGuest},
@@ -40,7 +40,7 @@ var phases = []phase{
 	{"delete stale leases", 4 * time.Minute, (*fixup).deleteLeases, hintGuest},
 	{"set the pull secret", 4 * time.Minute, (*fixup).setPullSecret, hintGuest},
 	{"set the key of user core", 4 * time.Minute, (*fixup).setMachineKey, hintGuest},
-	{"set the passwords", 4 * time.Minute, (*fixup).setPasswords, hintGuest},
+	{"set the users", 4 * time.Minute, (*fixup).setPasswords, hintGuest},
 	{"set the cluster ID", 4 * time.Minute, (*fixup).setClusterID, hintGuest},
 	{"renew the certificates", 15 * time.Minute, (*fixup).waitForDates, hintBundle},
 	{"serve the external name", 15 * time.Minute, (*fixup).serveExternalName, hintCluster},

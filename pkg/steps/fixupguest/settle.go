@@ -96,14 +96,17 @@ func (o *operator) trouble() string {
 func (f *fixup) waitForOperators(ctx context.Context) error {
 	var last error
 	for good := 0; good < goodLooks; {
-		if last = f.lookAtOperators(ctx); last != nil {
-			good = 0
-			f.say(last)
-		} else {
+		err := f.lookAtOperators(ctx)
+		switch {
+		case step.Final(err):
+			return err
+		case ctx.Err() != nil:
+			return step.Interrupted(ctx, last)
+		case err == nil:
 			good++
-		}
-		if step.Final(last) {
-			return last
+		default:
+			good, last = 0, err
+			f.say(err)
 		}
 		if good < goodLooks && !pause(ctx, f.Settle) {
 			return step.Interrupted(ctx, last)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -121,6 +122,8 @@ func clientConfig(key Key, check *hostKey) *ssh.ClientConfig {
 	}
 }
 
+var refused = regexp.MustCompile(`unable to authenticate|(?i:too many authentication failures)`)
+
 // hostKey compares the key that a handshake meets with the pinned one.
 type hostKey struct {
 	uid       string
@@ -137,12 +140,12 @@ func (h *hostKey) callback(_ string, _ net.Addr, key ssh.PublicKey) error {
 }
 
 // explain tells a failed handshake's kinds apart. The library has no type for
-// refused keys, only this text.
+// refused keys, only texts; a server that is strict hangs up after our one key.
 func (h *hostKey) explain(ctx context.Context, err error) error {
 	switch {
 	case h.changed != nil:
 		return h.changed
-	case err != nil && strings.Contains(err.Error(), "unable to authenticate"):
+	case err != nil && refused.MatchString(err.Error()):
 		return ErrKeysRefused
 	case ctx.Err() != nil:
 		return errors.New("the guest's SSH server accepts connections and does not answer")
