@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,6 +54,12 @@ type bench struct {
 	script []frame
 	deny   string
 	result string
+	// kill ends the pod at the request of that number, which is still served.
+	kill int
+	dies func()
+	// mu guards all of it: a killed pod's last request is served while the
+	// next pod begins.
+	mu sync.Mutex
 }
 
 func newBench(t *testing.T, script ...frame) *bench {
@@ -73,16 +80,27 @@ func (b *bench) restart() {
 		b.Fatal(err)
 	}
 	b.step = &Booter{Options: options(), Clients: clients, Progress: b.out, Pause: wait.Backoff{Duration: time.Millisecond, Steps: 1},
-		Now: func() time.Time { return b.now }}
+		Now: b.clock}
 	b.step.VMIUIDPath = b.result
 }
 
 func options() Options {
 	return Options{Instance: "crc-pool-0", Namespace: "clusters", InstanceUID: "instance-uid", Name: name,
-		Memory: "14Gi", Cores: 4, Arch: "amd64", ScheduleGrace: 2 * time.Minute, Timeout: 10 * time.Second}
+		Memory: "14Gi", Cores: 4, Arch: "amd64", ScheduleGrace: 2 * time.Minute, Timeout: time.Hour}
+}
+
+func (b *bench) clock() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
 }
 
 func (b *bench) before(w http.ResponseWriter, r *http.Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.kill--; b.kill == 0 {
+		b.dies()
+	}
 	if r.Method == http.MethodPost && b.deny != "" {
 		fakeapi.Refuse(w, http.StatusForbidden, b.deny)
 		return true
@@ -142,7 +160,21 @@ func (b *bench) put(patch string) {
 // the result when all is well, and only then.
 func (b *bench) expect(code int, text string) {
 	b.Helper()
-	err := b.step.Run(context.Background())
+	b.judge(b.step.Run(context.Background()), code, text)
+}
+
+// expectTimeout lets the deadline come when the script is long over.
+func (b *bench) expectTimeout(text string) {
+	b.Helper()
+	ctx := &expiring{Context: context.Background(), over: make(chan struct{})}
+	b.mu.Lock()
+	b.kill, b.dies = 25, func() { close(ctx.over) }
+	b.mu.Unlock()
+	b.judge(b.step.Run(ctx), step.ExitTimeout, text)
+}
+
+func (b *bench) judge(err error, code int, text string) {
+	b.Helper()
 	if step.ExitCode(err) != code || (err != nil && !strings.Contains(err.Error(), text)) {
 		b.Fatalf("exit code %d, want %d with %q: %v\n%s", step.ExitCode(err), code, text, err, b.out)
 	}
@@ -150,6 +182,17 @@ func (b *bench) expect(code int, text string) {
 	if (err == nil) != (len(uid) > 0) {
 		b.Errorf("result vmi-uid is %q", uid)
 	}
+}
+
+// killed runs the step in a pod that is killed at the n-th request, and says
+// whether it was.
+func (b *bench) killed(n int) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.mu.Lock()
+	b.kill, b.dies = n, cancel
+	b.mu.Unlock()
+	return b.step.Run(ctx) != nil
 }
 
 func (b *bench) posts() int {
@@ -160,4 +203,21 @@ func (b *bench) posts() int {
 		}
 	}
 	return n
+}
+
+// expiring is a context whose deadline comes when over is closed.
+type expiring struct {
+	context.Context
+	over chan struct{}
+}
+
+func (e *expiring) Done() <-chan struct{} { return e.over }
+
+func (e *expiring) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }

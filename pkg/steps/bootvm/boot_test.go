@@ -106,9 +106,7 @@ func TestTheDeadlineSaysWhatWasSeenLast(t *testing.T) {
 		"an earlier machine's": {[]frame{{vmi: runs, do: func(b *bench) { b.instance("metadata: {ownerReferences: [{uid: old, controller: true}]}") }}}, "deadline reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, tc.script...)
-			b.step.Timeout = 200 * time.Millisecond
-			b.expect(step.ExitTimeout, tc.text)
+			newBench(t, tc.script...).expectTimeout(tc.text)
 		})
 	}
 }
@@ -164,6 +162,22 @@ func TestALeavingMachineIsMadeAnew(t *testing.T) {
 	b.expect(0, "")
 	if b.posts() != 1 {
 		t.Errorf("%d creations", b.posts())
+	}
+}
+
+func TestItMayBeKilledAtEveryRequest(t *testing.T) {
+	for n := 1; ; n++ {
+		b := newBench(t, frame{volume: "status: {phase: PendingPopulation}"}, status("Provisioning"), frame{volume: "status: {phase: Succeeded}"}, status("Starting"), running)
+		killed := b.killed(n)
+		b.restart()
+		b.expect(0, "")
+		if b.posts() > 2 {
+			t.Errorf("killed at request %d: %d creations", n, b.posts())
+		}
+		if !killed {
+			t.Logf("%d requests", n-1)
+			return
+		}
 	}
 }
 

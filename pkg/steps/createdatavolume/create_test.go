@@ -104,9 +104,7 @@ func TestTheDeadlineSaysWhatWasSeenLast(t *testing.T) {
 		"an import's error": {[]frame{{volume: "status: {phase: ImportInProgress, conditions: [{type: Running, status: 'False', reason: Error, message: 'no route'}]}"}}, "is tried again: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, tc.script...)
-			b.step.Timeout = 200 * time.Millisecond
-			b.expect(step.ExitTimeout, tc.text)
+			newBench(t, tc.script...).expectTimeout(tc.text)
 		})
 	}
 }
@@ -170,6 +168,22 @@ func TestALeavingDataVolumeIsMadeAnew(t *testing.T) {
 	b.expect(0, "")
 	if b.posts() != 1 {
 		t.Errorf("%d creations", b.posts())
+	}
+}
+
+func TestItMayBeKilledAtEveryRequest(t *testing.T) {
+	for n := 1; ; n++ {
+		b := newBench(t, phase("Pending"), phase("CloneScheduled"), phase("CloneInProgress"), phase("Succeeded"))
+		killed := b.killed(n)
+		b.restart()
+		b.expect(0, "")
+		if b.posts() > 2 {
+			t.Errorf("killed at request %d: %d creations", n, b.posts())
+		}
+		if !killed {
+			t.Logf("%d requests", n-1)
+			return
+		}
 	}
 }
 
