@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,15 +44,24 @@ func (r *Reconciler) handOver(ctx context.Context, lease *v1alpha1.ClusterLease,
 	return nil
 }
 
-// restore makes the access Secret of a Bound lease again if somebody deleted it.
+// restoreEvery is how often a Bound lease's Secret is looked for: Secrets are not watched.
+const restoreEvery = 3 * time.Minute
+
+// restore makes the access Secret of a Bound lease again if somebody deleted
+// it. Without a kubeconfig to copy the lease ends: nobody could use its cluster.
 func (r *Reconciler) restore(ctx context.Context, lease *v1alpha1.ClusterLease, instance *v1alpha1.ClusterInstance) error {
 	_, err := r.Kube.CoreV1().Secrets(lease.Namespace).Get(ctx, lease.AccessSecretName(), metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		return nil // there, or not ours to see
 	}
 	source, obstacle, err := r.kubeconfig(ctx, instance)
-	if err != nil || obstacle != nil {
+	switch {
+	case err != nil:
 		return err
+	case obstacle != nil && obstacle.Final:
+		return r.end(ctx, lease, plan.LeasePlan{Step: plan.LeaseEnd, Reason: obstacle.Reason, Message: obstacle.Message})
+	case obstacle != nil:
+		return nil
 	}
 	_, err = r.ensureSecret(ctx, lease, resources.AccessSecret(lease, source))
 	return err

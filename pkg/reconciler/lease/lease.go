@@ -47,6 +47,9 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, cached *v1alpha1.Cluster
 		return err
 	}
 	next := plan.Lease(seen.LeaseFacts, r.Clock.Now())
+	if next.Step == plan.LeaseKeep && (next.LookAgain <= 0 || next.LookAgain > restoreEvery) {
+		next.LookAgain = restoreEvery
+	}
 	if next.LookAgain > 0 {
 		r.EnqueueAfter(lease, next.LookAgain)
 	}
