@@ -20,7 +20,8 @@ const controllerUser = "system:serviceaccount:" + guestcluster.SystemNamespace +
 // TestControllerHasOnlyItsRights runs the controllers as the ServiceAccount
 // that config/ describes. It runs alone: they see all namespaces.
 func TestControllerHasOnlyItsRights(t *testing.T) {
-	for _, file := range []string{"201-controller-rbac.yaml", "202-namespace-roles.yaml"} {
+	installBundles(t)
+	for _, file := range []string{"201-controller-rbac.yaml", "202-namespace-roles.yaml", "206-bundle-controller-rbac.yaml"} {
 		objects, err := server.ReadFile(filepath.Join(server.Root(), "config", file))
 		if err != nil {
 			t.Fatal(err)
