@@ -35,7 +35,7 @@ const pollInterval = 2 * time.Second
 // Controller fills DataVolumes.
 type Controller struct {
 	Changes *loop.Changes
-	// Authority is a PEM certificate that imports trust, as by importProxy of
+	// authority is a PEM certificate that imports trust, as by importProxy of
 	// CDI's configuration.
 	authority []byte
 	place     volumes.Place

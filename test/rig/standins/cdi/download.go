@@ -21,6 +21,13 @@ import (
 
 const writeChunk = 64 << 10
 
+// CDI's own words, which tests of messages compare.
+const (
+	cannotConnect = "Unable to connect to http data source"
+	cannotInspect = "Unable to obtain information about data source"
+	noSpace       = "Unable to write to file: no space left on device"
+)
+
 var qcow2Magic = []byte("QFI\xfb")
 
 // download is one import from a web server.
@@ -39,7 +46,7 @@ type download struct {
 func (d download) run(ctx context.Context, dir string, report func(done, total int64)) error {
 	response, err := d.get(ctx)
 	if err != nil {
-		return fmt.Errorf("Unable to connect to http data source: %w", err) //nolint:staticcheck // CDI's own words.
+		return fmt.Errorf("%s: %w", cannotConnect, err)
 	}
 	defer response.Body.Close()
 	sum := sha256.New()
@@ -47,7 +54,7 @@ func (d download) run(ctx context.Context, dir string, report func(done, total i
 	buffered := bufio.NewReaderSize(body, writeChunk)
 	head, err := buffered.Peek(len(qcow2Magic))
 	if err != nil {
-		return fmt.Errorf("Unable to obtain information about data source: %w", err) //nolint:staticcheck // CDI's own words.
+		return fmt.Errorf("%s: %w", cannotInspect, err)
 	}
 	file := filepath.Join(dir, diskName)
 	if !bytes.Equal(head, qcow2Magic) {

@@ -156,7 +156,7 @@ func (c *Controller) fault(volume *DataVolume) error {
 	case current.Has(faults.Fail):
 		return errors.New(current[faults.Fail])
 	case current.Has(faults.NoSpace):
-		return errors.New("Unable to write to file: no space left on device") //nolint:staticcheck // CDI's own words.
+		return errors.New(noSpace)
 	}
 	return nil
 }

@@ -104,17 +104,15 @@ type instance struct {
 }
 
 type instanceSpec struct {
-	Domain          domain              `json:"domain"`
-	Hostname        string              `json:"hostname,omitempty"`
-	Architecture    string              `json:"architecture,omitempty"`
-	NodeSelector    map[string]string   `json:"nodeSelector,omitempty"`
-	Tolerations     []corev1.Toleration `json:"tolerations,omitempty"`
-	Affinity        *corev1.Affinity    `json:"affinity,omitempty"`
-	GraceSeconds    *int64              `json:"terminationGracePeriodSeconds,omitempty"`
-	ReadinessProbe  *corev1.Probe       `json:"readinessProbe,omitempty"`
-	Networks        []named             `json:"networks,omitempty"`
-	Volumes         []volume            `json:"volumes,omitempty"`
-	EvictionDefault string              `json:"evictionStrategy,omitempty"`
+	Domain         domain              `json:"domain"`
+	Hostname       string              `json:"hostname,omitempty"`
+	Architecture   string              `json:"architecture,omitempty"`
+	NodeSelector   map[string]string   `json:"nodeSelector,omitempty"`
+	Tolerations    []corev1.Toleration `json:"tolerations,omitempty"`
+	Affinity       *corev1.Affinity    `json:"affinity,omitempty"`
+	GraceSeconds   *int64              `json:"terminationGracePeriodSeconds,omitempty"`
+	ReadinessProbe *corev1.Probe       `json:"readinessProbe,omitempty"`
+	Volumes        []volume            `json:"volumes,omitempty"`
 }
 
 type domain struct {
