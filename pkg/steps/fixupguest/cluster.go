@@ -37,7 +37,7 @@ func (f *fixup) within(ctx context.Context, do func(*guest.API) error) error {
 
 // refused looks for another certificate when the guest no longer takes this one.
 func (d *door) refused(err error) {
-	if apierrors.IsUnauthorized(err) {
+	if stranger(err) {
 		d.forget()
 	}
 }

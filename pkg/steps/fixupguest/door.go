@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,14 +91,21 @@ func (d *door) forget() {
 func (d *door) close() { d.forget() }
 
 // admits says whether the API knows the client's certificate. Silence is an
-// error, and so is Forbidden: an API server that starts has no roles yet.
+// error, and so is a refusal to one it knows: an API that starts has no roles yet.
 func admits(ctx context.Context, api *guest.API) (bool, error) {
 	api.Close() // a connection that is open keeps the trust it was made with
 	err := api.Get(ctx, "/api/v1/nodes?limit=1", &struct{}{})
-	if apierrors.IsUnauthorized(err) {
+	if stranger(err) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// stranger says whether the API did not know the certificate. It names the
+// authorities that it trusts, and a certificate of another is not even shown:
+// then the request is anonymous and only forbidden.
+func stranger(err error) bool {
+	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "system:anonymous")
 }
 
 func parseKubeconfig(raw []byte) (*v1.Config, error) {

@@ -18,7 +18,9 @@ import (
 
 func (g *Guest) serveAPI() {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(g.serve))
-	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, GetCertificate: g.certificate}
+	server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{ClientAuth: tls.RequestClientCert, ClientCAs: g.authorities(), GetCertificate: g.certificate}, nil
+	}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	g.listen = server.Listener.Addr().String()
@@ -45,20 +47,32 @@ func (g *Guest) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return &pair, err
 }
 
-// admits checks the client's certificate with the authorities of the moment.
-func (g *Guest) admits(r *http.Request) bool {
+// authorities are those that clients are told of and checked with.
+func (g *Guest) authorities() *x509.CertPool {
 	var live corev1.ConfigMap
 	pool := x509.NewCertPool()
-	if len(r.TLS.PeerCertificates) == 0 || !g.API.Get(AdminCA, &live) || !pool.AppendCertsFromPEM([]byte(live.Data["ca-bundle.crt"])) {
+	if g.API.Get(AdminCA, &live) {
+		pool.AppendCertsFromPEM([]byte(live.Data["ca-bundle.crt"]))
+	}
+	return pool
+}
+
+// admits refuses as a real API server does: who shows a certificate that it
+// does not trust is unauthorized, who shows none is anonymous.
+func (g *Guest) admits(w http.ResponseWriter, r *http.Request) bool {
+	if len(r.TLS.PeerCertificates) == 0 {
+		fakeapi.Refuse(w, http.StatusForbidden, `nodes is forbidden: User "system:anonymous" cannot list resource "nodes"`)
 		return false
 	}
-	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: g.authorities(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		fakeapi.Refuse(w, http.StatusUnauthorized, "Unauthorized")
+	}
 	return err == nil
 }
 
 func (g *Guest) serve(w http.ResponseWriter, r *http.Request) {
-	if !g.admits(r) {
-		fakeapi.Refuse(w, http.StatusUnauthorized, "Unauthorized")
+	if !g.admits(w, r) {
 		return
 	}
 	g.react()
