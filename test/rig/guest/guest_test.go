@@ -22,7 +22,8 @@ const patience = 3 * time.Minute
 // machine is a guest under test with the means to talk to it.
 type machine struct {
 	*guest.Guest
-	t      *testing.T
+	t      *testing.T // of the running subtest
+	whole  *testing.T // of the guest's life
 	parts  guest.Parts
 	disk   string
 	signer ssh.Signer
@@ -38,7 +39,7 @@ func boot(t *testing.T, faults ...string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, parts: parts, disk: filepath.Join(t.TempDir(), "disk.img"), signer: readKey(t, parts.SSHPrivateKey)}
+	m := &machine{t: t, whole: t, parts: parts, disk: filepath.Join(t.TempDir(), "disk.img"), signer: readKey(t, parts.SSHPrivateKey)}
 	if err := guest.Copy(t.Context(), m.disk, parts.Disk); err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +54,12 @@ func (m *machine) start(faults ...string) {
 		m.t.Fatal(err)
 	}
 	m.Guest = g
-	m.t.Cleanup(func() {
-		if m.t.Failed() {
-			m.t.Logf("console:\n%s", g.Console())
+	m.whole.Cleanup(func() {
+		if m.whole.Failed() {
+			m.whole.Logf("console:\n%s", g.Console())
 		}
 		if err := g.Stop(); err != nil {
-			m.t.Error(err)
+			m.whole.Error(err)
 		}
 	})
 }
@@ -92,7 +93,7 @@ func (m *machine) login() *ssh.Client {
 		client, err = m.dial(m.signer)
 		return err
 	})
-	m.t.Cleanup(func() { client.Close() })
+	m.whole.Cleanup(func() { client.Close() })
 	return client
 }
 

@@ -32,6 +32,9 @@ const (
 // RunKubelet renews certificates and keeps the node Ready until the context
 // ends. Unlike the static pods it depends on names: api-int must resolve.
 func (c *Cluster) RunKubelet(ctx context.Context) {
+	if !c.waitServing(ctx) {
+		return
+	}
 	c.retry(ctx, "mark the node", func(ctx context.Context) error { return c.setNode(ctx, c.api, "Unknown", "NodeStatusUnknown") })
 	if c.faults.Has(faults.CSRNever) && !fresh(c.root.KubeletClient(), 0) {
 		<-ctx.Done()
