@@ -57,6 +57,7 @@ func TestProbe(t *testing.T) {
 		"nothing is known after a start":           {ProbeFacts{Ready: true}, ProbePlan{ProbeUndecided, true, time.Minute}},
 		"a good probe makes it reachable":          {ProbeFacts{Probed: ago(0), Good: true}, ProbePlan{ProbeReachable, false, 5 * time.Second}},
 		"a Ready one is probed every minute":       {ProbeFacts{Ready: true, Probed: ago(time.Minute), Good: true}, ProbePlan{ProbeReachable, true, time.Minute}},
+		"one that starts again is asked sooner":    {ProbeFacts{Ready: true, Awaited: true, Probed: ago(6 * time.Second), Misses: 1}, ProbePlan{ProbeUndecided, true, 5 * time.Second}},
 		"two misses change nothing":                {ProbeFacts{Ready: true, Probed: ago(time.Second), Misses: 2}, ProbePlan{ProbeUndecided, false, 59 * time.Second}},
 		"an answer that is not in full is no miss": {ProbeFacts{Probed: ago(0)}, ProbePlan{ProbeUndecided, false, 5 * time.Second}},
 		"three misses keep it from leases":         {ProbeFacts{Ready: true, Probed: ago(0), Misses: 3}, ProbePlan{ProbeUnreachable, false, time.Minute}},

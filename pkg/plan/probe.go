@@ -19,6 +19,8 @@ type ProbeFacts struct {
 	Ready, Claimed bool
 	// Probed is when the last probe ended; zero if none did since the start.
 	Probed time.Time
+	// Awaited: the guest starts again; it is asked as often as one that was never Ready.
+	Awaited bool
 	// Good: it succeeded, and in full if the instance was not Ready yet.
 	Good bool
 	// Misses is how many failed in a row.
@@ -67,7 +69,7 @@ func Probe(f ProbeFacts, now time.Time) ProbePlan {
 		f.Probed = time.Time{}
 	}
 	interval := probeInterval
-	if !f.Ready {
+	if !f.Ready || f.Awaited {
 		interval = probeFastInterval
 	}
 	plan := ProbePlan{Verdict: probeVerdict(f, now)}

@@ -94,7 +94,7 @@ func (r *Reconciler) probe(i *v1alpha1.ClusterInstance, guest plan.GuestPlan) ti
 	key := keyOf(i)
 	result, _ := r.prober.Result(key, probed(i))
 	facts := r.probeFacts(i, result)
-	facts.Good = facts.Good && !guest.Down()
+	facts.Good, facts.Awaited = facts.Good && !guest.Down(), guest.Reason != ""
 	next := plan.Probe(facts, r.clock.Now())
 	r.applyProbe(i, next.Verdict, guest, result)
 	if next.Now && !i.IsFailed() {

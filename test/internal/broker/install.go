@@ -46,6 +46,7 @@ spec:
     taskSpec:
       results: [{name: api-endpoint, type: string}, {name: ocp-version, type: string}]
       steps: [{name: boot, image: example.org/boot, command: [boot]}]`,
+	CRCPipeline,
 }
 
 // Install prepares a server for the tests of a package.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,10 @@ type Act struct {
 	NoSecret bool
 	// Endpoint replaces the assigned one in the kubeconfig.
 	Endpoint string
+	// VMIUID replaces the UID of the machine that runs (crc).
+	VMIUID string
+	// Gathered is the ConfigMap that a failing run names (crc).
+	Gathered string
 }
 
 // Provisioner plays Tekton and the provisioning steps for one namespace.
@@ -130,6 +135,10 @@ func (p *Provisioner) publish(ctx context.Context, run *pipelinev1.PipelineRun, 
 	if act.Endpoint != "" {
 		endpoint = act.Endpoint
 	}
+	more, err := p.machineKeys(ctx, run, act)
+	if err != nil {
+		return err
+	}
 	secrets := p.server.Kube.CoreV1().Secrets(run.Namespace)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		secret, err := secrets.Get(ctx, param(run, runs.ParamKubeconfigSecret), metav1.GetOptions{})
@@ -141,6 +150,7 @@ func (p *Provisioner) publish(ctx context.Context, run *pipelinev1.PipelineRun, 
 			guestcluster.OCPVersionKey: []byte(Version), guestcluster.RunUIDKey: []byte(uid),
 			guestcluster.KubeadminPasswordKey: []byte("secret"),
 		}
+		maps.Copy(secret.Data, more)
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
 		return err
 	})
@@ -169,9 +179,14 @@ func (p *Provisioner) fail(ctx context.Context, run *pipelinev1.PipelineRun, act
 	if _, err := taskRuns.UpdateStatus(ctx, taskRun, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
+	gathered, err := p.gather(ctx, run, act)
+	if err != nil {
+		return err
+	}
 	return p.set(ctx, run, corev1.ConditionFalse, pipelinev1.PipelineRunReasonFailed.String(), "Tasks Completed: 1 (Failed: 1)", func(s *pipelinev1.PipelineRunStatus) {
 		s.ChildReferences = []pipelinev1.ChildStatusReference{{
 			TypeMeta: runtime.TypeMeta{APIVersion: "tekton.dev/v1", Kind: "TaskRun"}, Name: taskRun.Name, PipelineTaskName: "boot"}}
+		s.ChildReferences = append(s.ChildReferences, gathered...)
 	})
 }
 

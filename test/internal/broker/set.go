@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	tekton "github.com/tektoncd/pipeline/pkg/client/clientset/versioned"
 	"go.uber.org/zap"
@@ -45,6 +46,8 @@ type SetOptions struct {
 	Guests *Guests
 	// Clock of the instance and bundle reconcilers; nil is the real one.
 	Clock clock.Clock
+	// LookForKinds is how often kinds that are not served are looked for; zero is the product's pause.
+	LookForKinds time.Duration
 	// Controllers of the set; nil is all that work in Namespace.
 	Controllers []injection.ControllerConstructor
 }
@@ -101,7 +104,7 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 	}
 	ctx = catalog.WithCatalog(ctx, shelf)
 	ctx = access.WithChecker(ctx, access.New(kubernetes.NewForConfigOrDie(config).AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
-	guests := instance.Config{IngressDomain: Domain, Clock: o.Clock}
+	guests := instance.Config{IngressDomain: Domain, Clock: o.Clock, LookForKinds: o.LookForKinds}
 	if o.Guests != nil {
 		guests.Dial = o.Guests.Dial
 	}
