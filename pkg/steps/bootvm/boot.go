@@ -127,7 +127,8 @@ func (b *Booter) machine(ctx context.Context) (*virtv1.VirtualMachine, error) {
 	vm, err := b.Clients.Machines.Get(ctx, b.Name)
 	switch {
 	case apierrors.IsNotFound(err) && b.seen:
-		return nil, step.InfraError("VirtualMachine %s/%s was deleted by somebody while it booted", b.Namespace, b.Name)
+		return nil, step.InfraError("VirtualMachine %s/%s was deleted by somebody while it booted, or because there is no ClusterInstance %s with UID %s",
+			b.Namespace, b.Name, b.Instance, b.InstanceUID)
 	case apierrors.IsNotFound(err):
 		return b.create(ctx)
 	case err != nil:

@@ -82,7 +82,8 @@ func (c *Creator) look(ctx context.Context) error {
 	case err != nil:
 		return err
 	case disk.Missing && c.seen:
-		return step.InfraError("DataVolume %s/%s was deleted by somebody while it was filled", c.Namespace, c.Name)
+		return step.InfraError("DataVolume %s/%s was deleted by somebody while it was filled, or because there is no ClusterInstance %s with UID %s",
+			c.Namespace, c.Name, c.Instance, c.InstanceUID)
 	case disk.Missing:
 		return c.create(ctx)
 	}
@@ -105,6 +106,7 @@ func (c *Creator) look(ctx context.Context) error {
 func (c *Creator) create(ctx context.Context) error {
 	_, err := c.Clients.DataVolumes.Create(ctx, c.Build())
 	if err == nil {
+		c.seen = true
 		fmt.Fprintf(c.Progress, "made DataVolume %s/%s of %s\n", c.Namespace, c.Name, c.Size)
 		return step.ErrAgain
 	}

@@ -83,6 +83,9 @@ func TestWhatEndsTheWait(t *testing.T) {
 		"somebody who deletes the DataVolume": {
 			[]frame{phase("CloneInProgress"), {do: func(b *bench) { b.api.Remove(volumePath) }}},
 			step.ExitInfra, "was deleted by somebody"},
+		"an owner that is gone": {
+			[]frame{{do: func(b *bench) { b.api.Remove(volumePath) }}},
+			step.ExitInfra, "no ClusterInstance crc-pool-0 with UID instance-uid"},
 		"somebody who makes another one": {
 			[]frame{phase("CloneInProgress"), {volume: "metadata: {ownerReferences: [{kind: ClusterInstance, uid: other}]}"}},
 			step.ExitUser, "does not belong to ClusterInstance crc-pool-0"},
