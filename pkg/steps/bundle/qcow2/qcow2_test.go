@@ -49,7 +49,7 @@ func disk() []byte {
 	return raw
 }
 
-func image(t *testing.T, name string) []byte {
+func image(t testing.TB, name string) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", name+".qcow2.gz")
 	if *update {
@@ -71,7 +71,7 @@ func image(t *testing.T, name string) []byte {
 	return raw
 }
 
-func makeImage(t *testing.T, path string, options []string) {
+func makeImage(t testing.TB, path string, options []string) {
 	t.Helper()
 	dir := t.TempDir()
 	raw, made := filepath.Join(dir, "raw"), filepath.Join(dir, "qcow2")
@@ -196,7 +196,9 @@ func TestDamageIsAnError(t *testing.T) {
 
 // FuzzOpen: whatever the bytes, an error or a disk, in bounded memory.
 func FuzzOpen(f *testing.F) {
-	f.Add([]byte(Magic))
+	for _, name := range []string{"version-2", "zlib", "zstd"} {
+		f.Add(image(f, name))
+	}
 	f.Fuzz(func(_ *testing.T, raw []byte) {
 		img, err := Open(bytes.NewReader(raw))
 		if err != nil || img.VirtualSize > 64<<20 {
