@@ -11,6 +11,8 @@ import (
 	"opdev.io/guestcluster/pkg/steps/createdatavolume"
 	"opdev.io/guestcluster/pkg/steps/creategoldenvolume"
 	"opdev.io/guestcluster/pkg/steps/fetchbundle"
+	"opdev.io/guestcluster/pkg/steps/fixupguest"
+	"opdev.io/guestcluster/pkg/steps/gather"
 	"opdev.io/guestcluster/pkg/steps/publishbundle"
 	"opdev.io/guestcluster/pkg/steps/publishkubeconfig"
 	"opdev.io/guestcluster/pkg/steps/release"
@@ -25,6 +27,8 @@ func Table() []step.Command {
 		createdatavolume.Command(),
 		creategoldenvolume.Command(),
 		fetchbundle.Command(),
+		fixupguest.Command(),
+		gather.Command(),
 		publishbundle.Command(),
 		publishkubeconfig.Command(),
 		release.Command(),

@@ -3,7 +3,6 @@ package fixupguest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,29 +27,29 @@ func (f *fixup) replaceAdminCA(ctx context.Context) error {
 	if err := f.within(ctx, func(api *guest.API) error { return f.writeAdminCA(ctx, api) }); err != nil {
 		return err
 	}
-	if err := f.door.provesOwn(ctx); err != nil {
+	if err := f.door.ProvesOwn(ctx); err != nil {
 		return err
 	}
-	raw, err := f.link.Read(ctx, guest.Root, guestKubeconfig)
+	raw, err := f.link.Read(ctx, guest.Root, guest.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	config, err := parseKubeconfig(raw)
+	config, err := guest.ParseKubeconfig(raw)
 	if err != nil {
 		return err
 	}
-	_, user := current(config)
+	_, user := guest.Current(config)
 	if bytes.Equal(user.ClientCertificateData, f.id.adminCert) && bytes.Equal(user.ClientKeyData, f.id.adminKey) {
 		return nil
 	}
-	if err := f.door.provesBundleDead(ctx); err != nil {
+	if err := f.door.ProvesBundleDead(ctx); err != nil {
 		return err
 	}
 	*user = v1.AuthInfo{ClientCertificateData: f.id.adminCert, ClientKeyData: f.id.adminKey}
 	if raw, err = yaml.Marshal(config); err != nil {
-		return fmt.Errorf("encode %s: %w", guestKubeconfig, err)
+		return fmt.Errorf("encode %s: %w", guest.Kubeconfig, err)
 	}
-	return f.link.Write(ctx, guest.Root, guestKubeconfig, 0o600, raw)
+	return f.link.Write(ctx, guest.Root, guest.Kubeconfig, 0o600, raw)
 }
 
 func (f *fixup) writeAdminCA(ctx context.Context, api *guest.API) error {
@@ -67,38 +66,4 @@ func (f *fixup) writeAdminCA(ctx context.Context, api *guest.API) error {
 		return err
 	}
 	return api.Patch(ctx, configMaps+"/"+adminCAName, seen.ObjectMeta, map[string]any{"data": wanted})
-}
-
-// provesOwn waits for the API server to trust the instance's certificate, and
-// uses it from then on.
-func (d *door) provesOwn(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.prepare(ctx); err != nil {
-		return err
-	}
-	ok, err := admits(ctx, d.own)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return errors.New("the guest API does not trust the instance's certificate yet")
-	}
-	d.open = d.own
-	return nil
-}
-
-// provesBundleDead shows that the certificate that came with the bundle, which
-// anyone can have, opens the guest no more.
-func (d *door) provesBundleDead(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ok, err := admits(ctx, d.bundle)
-	if err != nil {
-		return err
-	}
-	if ok {
-		return errors.New("the guest API still trusts the bundle's kubeconfig")
-	}
-	return nil
 }

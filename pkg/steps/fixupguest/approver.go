@@ -55,13 +55,13 @@ func (f *fixup) startApprover(ctx context.Context) {
 // approvePending is silent about errors: the API comes and goes, and the phase
 // that needs the certificates says what is missing.
 func (f *fixup) approvePending(ctx context.Context) {
-	api, err := f.door.api(ctx)
+	api, err := f.door.API(ctx)
 	if err != nil {
 		return
 	}
 	var list certificatesv1.CertificateSigningRequestList
 	if err := api.Get(ctx, requests, &list); err != nil {
-		f.door.refused(err)
+		f.door.Refused(err)
 		return
 	}
 	for i := range list.Items {

@@ -23,23 +23,16 @@ const (
 // within calls do with a client that the guest admits. What the guest calls an
 // invalid request stays one: all else may pass, for operators start meanwhile.
 func (f *fixup) within(ctx context.Context, do func(*guest.API) error) error {
-	api, err := f.door.api(ctx)
+	api, err := f.door.API(ctx)
 	if err != nil {
 		return err
 	}
 	err = do(api)
-	f.door.refused(err)
+	f.door.Refused(err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return step.InfraError("%w; %s", err, hintBundle)
 	}
 	return err
-}
-
-// refused looks for another certificate when the guest no longer takes this one.
-func (d *door) refused(err error) {
-	if stranger(err) {
-		d.forget()
-	}
 }
 
 func (f *fixup) waitForAPI(ctx context.Context) error {

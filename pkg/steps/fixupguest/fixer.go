@@ -102,7 +102,7 @@ type fixup struct {
 	out      io.Writer
 	dialer   *guest.Dialer
 	link     *guest.Link
-	door     *door
+	door     *guest.Door
 	address  string // the guest's own
 	host     string
 	stop     func() // ends the approver
@@ -118,13 +118,13 @@ func (f *Fixer) fixup(id *identity) *fixup {
 	link := guest.NewLink(dialer)
 	return &fixup{
 		Fixer: f, id: id, out: &lines{to: f.Progress}, dialer: dialer, link: link,
-		door: &door{link: link, admin: id.admin}, stop: func() {},
+		door: guest.NewDoor(link, id.admin), stop: func() {},
 	}
 }
 
 func (f *fixup) close() {
 	f.stop()
-	f.door.close()
+	f.door.Forget()
 	f.link.Close()
 }
 

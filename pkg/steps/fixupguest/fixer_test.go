@@ -15,6 +15,7 @@ import (
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
+	"opdev.io/guestcluster/pkg/steps/guest"
 	"opdev.io/guestcluster/pkg/steps/guest/fakeguest"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
@@ -42,7 +43,7 @@ func (b *bench) converged() {
 	if got := g.Files[authorizedKeys]; string(got.Content) != string(id.authorized) || got.Mode != "0600" || got.Owner != "core" {
 		b.Errorf("authorized_keys: %q, mode %s, owner %s", got.Content, got.Mode, got.Owner)
 	}
-	if got := g.Files[guestKubeconfig]; got.Mode != "0600" || got.Owner != "root" || !strings.Contains(string(got.Content), base64.StdEncoding.EncodeToString(id.adminCert)) {
+	if got := g.Files[guest.Kubeconfig]; got.Mode != "0600" || got.Owner != "root" || !strings.Contains(string(got.Content), base64.StdEncoding.EncodeToString(id.adminCert)) {
 		b.Errorf("the guest's kubeconfig: mode %s, owner %s", got.Mode, got.Owner)
 	}
 	if got := g.File(resolvConf); strings.Count(got, "nameserver "+fakeguest.Address) != 1 || strings.Count(got, "nameserver "+fakeguest.Upstream) != 1 ||

@@ -49,18 +49,10 @@ func (f *fixup) proveAdmin(ctx context.Context) error {
 	if seen.Data[adminCAKey] != string(f.id.adminCA) {
 		return step.InfraError("ConfigMap %s of the guest was changed after it was set: something else sets the guest up too", adminCAName)
 	}
-	if f.door.wasOurs(f.id) {
+	if f.door.HasOwn() {
 		return nil // it was seen dead before the guest's kubeconfig was rewritten
 	}
-	return f.door.provesBundleDead(ctx)
-}
-
-// wasOurs says whether the guest's kubeconfig was rewritten by an earlier run.
-func (d *door) wasOurs(id *identity) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, user := current(d.config)
-	return string(user.ClientCertificateData) == string(id.adminCert)
+	return f.door.ProvesBundleDead(ctx)
 }
 
 func (f *fixup) proveKubelet(ctx context.Context) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -112,7 +111,7 @@ func (f *fixup) showsBoth(ctx context.Context) error {
 	if !bytes.Equal(leaf, f.id.servingLeaf) {
 		return fmt.Errorf("the API shows another certificate for %s", f.APIHost)
 	}
-	authorities, err := f.door.authorities(ctx)
+	authorities, err := f.door.Authorities(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,19 +135,4 @@ func (f *fixup) handshake(ctx context.Context, name string, trust *x509.CertPool
 		return nil, err
 	}
 	return client.ConnectionState().PeerCertificates[0].Raw, nil
-}
-
-// authorities are those that sign the guest's own names.
-func (d *door) authorities(ctx context.Context) (*x509.CertPool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.prepare(ctx); err != nil {
-		return nil, err
-	}
-	cluster, _ := current(d.config)
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(cluster.CertificateAuthorityData) {
-		return nil, errors.New("the guest's kubeconfig holds no CA certificate")
-	}
-	return pool, nil
 }

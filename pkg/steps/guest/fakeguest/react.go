@@ -170,3 +170,10 @@ func operator(name string, available, progressing, degraded bool) fakeapi.Object
 		condition("Available", available), condition("Progressing", progressing), condition("Degraded", degraded), condition("Upgradeable", false),
 	}}}
 }
+
+// StartKubelet starts the API as a step would.
+func (g *Guest) StartKubelet() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.units["kubelet"] = "enabled active"
+}
