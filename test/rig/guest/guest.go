@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"opdev.io/guestcluster/test/rig/guest/disk"
 	"opdev.io/guestcluster/test/rig/guest/faults"
 )
 
@@ -38,6 +39,7 @@ type Guest struct {
 	Address string
 
 	name    string
+	disk    string
 	cmd     *exec.Cmd
 	console *console
 	done    chan struct{}
@@ -62,7 +64,7 @@ func Start(ctx context.Context, options Options) (*Guest, error) {
 			return nil, err
 		}
 	}
-	g := &Guest{Address: options.Address, name: options.Name, console: &console{}, done: make(chan struct{})}
+	g := &Guest{Address: options.Address, name: options.Name, disk: options.Disk, console: &console{}, done: make(chan struct{})}
 	g.cmd = exec.Command(launcher, "--disk="+options.Disk, "--name="+options.Name,
 		"--faults="+strings.Join(options.Faults, ","), "--listen="+options.Address)
 	g.cmd.Stdout, g.cmd.Stderr = g.console, g.console
@@ -113,11 +115,6 @@ func (g *Guest) PowerOff() error {
 }
 
 func (g *Guest) finish(signal syscall.Signal) error {
-	select {
-	case <-g.done:
-		return nil
-	default:
-	}
 	_ = g.cmd.Process.Signal(signal)
 	select {
 	case <-g.done:
@@ -125,7 +122,7 @@ func (g *Guest) finish(signal syscall.Signal) error {
 		_ = g.cmd.Process.Kill()
 		<-g.done
 	}
-	return nil
+	return disk.WaitFree(g.disk, stopTimeout)
 }
 
 // Done is closed when the guest has ended.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"opdev.io/guestcluster/test/rig/guest/faults"
@@ -45,9 +46,17 @@ func (c *Cluster) syncOperators(ctx context.Context) error {
 	if err := c.lookAtLogin(ctx); err != nil {
 		return err
 	}
+	list, err := c.api.Resource(clusterOperators).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list operators: %w", err)
+	}
 	now := c.now()
-	for _, name := range Operators {
-		if err := c.report(ctx, name, c.judge(name, now)); err != nil {
+	for i := range list.Items {
+		operator := &list.Items[i]
+		if !slices.Contains(Operators, operator.GetName()) {
+			continue
+		}
+		if err := c.report(ctx, operator, c.judge(operator.GetName(), now)); err != nil {
 			return err
 		}
 	}
@@ -94,11 +103,7 @@ func (c *Cluster) lookAtLogin(ctx context.Context) error {
 }
 
 // report writes conditions that differ from the recorded ones.
-func (c *Cluster) report(ctx context.Context, name string, v verdict) error {
-	operator, err := c.api.get(ctx, clusterOperators, "", name)
-	if err != nil || operator == nil {
-		return err
-	}
+func (c *Cluster) report(ctx context.Context, operator *unstructured.Unstructured, v verdict) error {
 	wanted := v.conditions()
 	old, _, _ := unstructured.NestedSlice(operator.Object, "status", "conditions")
 	if sameConditions(old, wanted) && reported(operator) == c.version() {
@@ -106,7 +111,7 @@ func (c *Cluster) report(ctx context.Context, name string, v verdict) error {
 	}
 	versions := []any{map[string]any{"name": "operator", "version": c.version()}}
 	status := map[string]any{"conditions": wanted, "versions": versions}
-	return c.api.patch(ctx, clusterOperators, "", name, map[string]any{"status": status}, "status")
+	return c.api.patch(ctx, clusterOperators, "", operator.GetName(), map[string]any{"status": status}, "status")
 }
 
 func reported(operator *unstructured.Unstructured) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -91,6 +92,46 @@ func (l *Loop) WaitDetached(timeout time.Duration) error {
 			return fmt.Errorf("detach %s: still in use after %s", l.Path(), timeout)
 		}
 	}
+}
+
+// WaitFree returns when no loop device uses the image, whoever attached it.
+func WaitFree(image string, timeout time.Duration) error {
+	var stat unix.Stat_t
+	if err := unix.Stat(image, &stat); err != nil {
+		return fmt.Errorf("look at the disk: %w", err)
+	}
+	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
+		user, err := userOf(stat)
+		if err != nil || user == "" {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the disk %s is still in use by %s after %s", image, user, timeout)
+		}
+	}
+}
+
+// userOf names a loop device that has the file behind it.
+func userOf(stat unix.Stat_t) (string, error) {
+	names, err := filepath.Glob("/sys/block/loop*/loop")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		var loop Loop
+		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(name)), "loop%d", &loop.Number); err != nil {
+			continue
+		}
+		if err := loop.open(); err != nil {
+			continue
+		}
+		status, err := unix.IoctlLoopGetStatus64(int(loop.file.Fd()))
+		loop.Close()
+		if err == nil && status.Device == stat.Dev && status.Inode == stat.Ino {
+			return loop.Path(), nil
+		}
+	}
+	return "", nil
 }
 
 // Resize gives a device a new limit while it is mounted.

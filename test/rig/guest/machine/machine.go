@@ -97,6 +97,10 @@ func lockDisk(ctx context.Context, image string) (*os.File, error) {
 	for deadline := time.Now().Add(lockTimeout); ; {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
+			// The guest of a killed machine may take a moment to die.
+			if err := disk.WaitFree(image, detachTimeout); err != nil {
+				return nil, errors.Join(err, f.Close())
+			}
 			return f, nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,12 @@ func Stage() error {
 		if err := step(root); err != nil {
 			return err
 		}
+	}
+	// The parent-death signal belongs to a thread, and only the executing one
+	// survives as the guest.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("tie the guest to the machine: %w", err)
 	}
 	if err := waitForGo(); err != nil {
 		return err
