@@ -107,6 +107,7 @@ type fixup struct {
 	host     string
 	stop     func() // ends the approver
 	approved approvals
+	alive    int    // how often the bundle's key was found alive after a swap
 	said     string // the last trouble of the operators
 }
 
