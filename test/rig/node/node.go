@@ -24,6 +24,9 @@ type Values struct {
 	PauseImage    string
 	Runc          string
 	IngressDomain string
+	// MirrorHosts are names of MirrorIP.
+	MirrorIP    string
+	MirrorHosts []string
 }
 
 // Write fills every file below files/ into STATE/config.

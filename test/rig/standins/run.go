@@ -25,6 +25,7 @@ import (
 	"opdev.io/guestcluster/test/rig/standins/cdi"
 	"opdev.io/guestcluster/test/rig/standins/kubevirt"
 	"opdev.io/guestcluster/test/rig/standins/loop"
+	"opdev.io/guestcluster/test/rig/standins/trust"
 	"opdev.io/guestcluster/test/rig/standins/volumes"
 )
 
@@ -77,6 +78,10 @@ func Run(ctx context.Context, o Options) error {
 	router := newRouter(o.Domain, clients.Dynamic, clients.Watch, clients.Objects)
 	storage := volumes.New(o.Volumes, clients.Typed, clients.Watch)
 	importer := cdi.New(clients, o.Volumes, authority)
+	certificates, err := trust.New(clients.Typed, authority)
+	if err != nil {
+		return err
+	}
 	machines := kubevirt.New(clients, inTheirName, o.Images)
 	clients.Watch.Start(ctx.Done())
 	clients.Objects.Start(ctx.Done())
@@ -89,6 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	group.Go(func() { loop.Run(ctx, storage.Changes, storage.Reconcile) })
 	group.Go(func() { loop.Run(ctx, importer.Changes, importer.Reconcile) })
 	group.Go(func() { loop.Run(ctx, machines.Changes, machines.Reconcile) })
+	group.Go(func() { certificates.Run(ctx) })
 	defer group.Wait()
 	return serveAdmission(ctx, o, cdi.Admission{Client: clients.Typed})
 }

@@ -25,6 +25,7 @@ const usage = `usage: rig COMMAND
   status                      show what runs, and the names to use
   exec -- COMMAND...          run a command inside the rig
   build                       build the third-party programs only
+  bundle VERSION...           make further CRC bundles and put them on the mirror
   controlplane up|down --dir D  an API server alone, on loopback`
 
 func main() {
@@ -47,6 +48,8 @@ func run(ctx context.Context, args []string) error {
 		return serveRegistry(ctx, rest[0])
 	case "serve-standins":
 		return serveStandins(ctx, confine.State(rest[0]))
+	case "serve-mirror":
+		return serveMirror(ctx, confine.State(rest[0]))
 	case "controlplane":
 		return controlPlaneAlone(ctx, rest)
 	default:
@@ -64,6 +67,8 @@ func runOnRig(ctx context.Context, command string, args []string) error {
 		return r.up(ctx)
 	case "build":
 		return r.startBuilds(ctx, nil).wait(ctx)
+	case "bundle":
+		return r.bundles(ctx, args)
 	case "status":
 		return r.status(ctx)
 	case "down":

@@ -21,6 +21,7 @@ var needs = map[string]string{
 	"/usr/sbin/conntrack":                "conntrack",
 	"/usr/sbin/ip":                       "iproute2",
 	"/usr/bin/qemu-img":                  "qemu-utils",
+	"/usr/bin/zstd":                      "zstd",
 	"/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"opdev.io/guestcluster/test/rig/builds"
 	"opdev.io/guestcluster/test/rig/confine"
+	"opdev.io/guestcluster/test/rig/mirror"
 	"opdev.io/guestcluster/test/rig/node"
 )
 
@@ -60,13 +61,14 @@ func (r *rig) startNode(ctx context.Context, c *compiling) error {
 			"--hostname-override=" + confine.NodeName, "--node-ip=" + confine.NodeIP, "--root-dir=/var/lib/kubelet",
 		}, path),
 		service(kube, []string{"kube-proxy", "--config=" + r.config("proxy.yaml")}, path),
-		service(dns, []string{"coredns", "-conf=" + r.config("Corefile")}))
+		service(dns, []string{"coredns", "-conf=" + r.config("Corefile")}, "COREFILE="+sum(r.config("Corefile"))))
 }
 
 func (r *rig) values(runc string) node.Values {
 	return node.Values{
 		State: r.state, NodeIP: confine.NodeIP, NodeName: confine.NodeName, CgroupRoot: r.state.CgroupRoot(),
 		Registry: registryAddress, PauseImage: pauseImage, Runc: runc, IngressDomain: ingressDomain,
+		MirrorIP: mirror.Address, MirrorHosts: mirror.Hosts,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"opdev.io/guestcluster/test/rig/controlplane"
 	"opdev.io/guestcluster/test/rig/guest"
 	"opdev.io/guestcluster/test/rig/images"
+	"opdev.io/guestcluster/test/rig/mirror"
 	"opdev.io/guestcluster/test/rig/pki"
 	"opdev.io/guestcluster/test/rig/standins"
 )
@@ -48,7 +49,7 @@ func (r *rig) up(ctx context.Context) error {
 		r.pushSmallImages,
 		func(context.Context, *compiling) error { close(ready); return nil },
 		r.startControlPlane, r.waitAPI, r.applyManifests, r.startStandins,
-		r.pushGuestImage, r.pushLauncherImage, r.startNode, r.waitNode,
+		r.pushGuestImage, r.pushLauncherImage, r.startMirror, r.startNode, r.waitNode,
 	}
 	for _, step := range steps {
 		if err := step(ctx, programs); err != nil {
@@ -59,6 +60,9 @@ func (r *rig) up(ctx context.Context) error {
 		return err
 	}
 	if err := r.installTekton(ctx, release); err != nil {
+		return err
+	}
+	if err := r.bundles(ctx, []string{bundleVersion}); err != nil {
 		return err
 	}
 	r.log("the rig is up: try `make rig-shell` or `export KUBECONFIG=%s`", r.state.Path("kubeconfig"))
@@ -118,6 +122,7 @@ func (r *rig) identify() error {
 	err = errors.Join(
 		r.plan.WriteAdmission(),
 		ids.Ensure(standins.Certificate, pki.Subject{User: "rig-standins", IPs: []net.IP{net.ParseIP(confine.NodeIP)}}),
+		ids.Ensure(mirrorCertificate, pki.Subject{User: "rig-mirror", Names: mirror.Hosts, IPs: []net.IP{net.ParseIP(mirror.Address)}}),
 		ids.WriteKubeconfig(r.state.Path("kubeconfig"), "admin", "https://127.0.0.1:"+r.port),
 		ids.WriteKubeconfig(r.state.Path("kubeconfig-inside"), "admin", r.plan.URL()))
 	for _, name := range []string{"controllers", "scheduler", "node", "proxy", "dns"} {
