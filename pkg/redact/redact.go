@@ -17,13 +17,23 @@ var secrets = []struct {
 	{regexp.MustCompile(`(?i)\b([a-z_-]*(password|passwd|passphrase|token|api-?key|[a-z]+-key-data))(\\?["']?\s*[:=]\s*)(\\?"[^"]*"|'[^']*'|\S+)`), "$1$3" + Mark},
 	{regexp.MustCompile(`(?i)(\\?["']?\bauth\\?["']?\s*[:=]\s*)(\\?"[^"]*"|'[^']*'|[A-Za-z0-9+/]{4,}={0,2})`), "$1" + Mark},
 	{regexp.MustCompile(`://[^/\s:@]+:[^/\s@]+@`), "://" + Mark + "@"},
-	{regexp.MustCompile(`[A-Za-z0-9+/]{41,}={0,2}`), Mark},
 }
+
+var (
+	long = regexp.MustCompile(`[A-Za-z0-9+/]{41,}={0,2}`)
+	// A checksum is no secret, and a mismatch without its sums helps nobody.
+	checksum = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
 
 // Text removes what may be a credential from a text.
 func Text(text string) string {
 	for _, s := range secrets {
 		text = s.pattern.ReplaceAllString(text, s.with)
 	}
-	return text
+	return long.ReplaceAllStringFunc(text, func(word string) string {
+		if checksum.MatchString(word) {
+			return word
+		}
+		return Mark
+	})
 }

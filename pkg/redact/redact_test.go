@@ -24,6 +24,10 @@ func TestCredentialsDisappear(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+	sums := "the bundle's SHA-256 is " + strings.Repeat("0a", 32) + ", the list says " + strings.Repeat("b1", 32)
+	if got := Text(sums); got != sums {
+		t.Errorf("checksums are no secrets: %q", got)
+	}
 	plain := "kubelet: node crc is NotReady; sshd: Accepted publickey for core; authentication operator is Available"
 	if got := Text(plain); got != plain {
 		t.Errorf("removed too much: %q", got)
