@@ -115,7 +115,7 @@ func (k *killer) Write(p []byte) (int, error) {
 	return k.buffer.Write(p)
 }
 
-func TestBadGuestsSayWhatIsWrong(t *testing.T) {
+func TestGuestsThatCannotBeEnteredSayWhy(t *testing.T) {
 	for _, row := range []struct {
 		faults []string
 		code   int
@@ -128,13 +128,47 @@ func TestBadGuestsSayWhatIsWrong(t *testing.T) {
 		{[]string{"two-xfs"}, steps.ExitUser, "XFS file systems"},
 	} {
 		t.Run(fmt.Sprint(row.faults), func(t *testing.T) {
-			f := newWorld(t, row.faults...)
-			fixer := f.fixer(enough)
+			w := newWorld(t, row.faults...)
+			f := w.fixer(enough)
 			if row.code == steps.ExitTimeout {
-				fixer.PhaseLimit = 8 * time.Second
+				f.Limit = only("wait for SSH", 8*time.Second)
 			}
-			f.run(fixer, row.code, row.text)
+			w.run(f, row.code, row.text)
 		})
+	}
+}
+
+// One disk meets one trouble after the other. Each time it is named, what can
+// be known is gathered, and the next start goes on with the same disk.
+func TestGuestsThatDoNotBecomeAClusterSayWhy(t *testing.T) {
+	w := newWorld(t, "certs=expired", "api-never")
+	for _, row := range []struct{ fault, phase, text, file, holds string }{
+		{"api-never", "wait for the guest API", "Connection refused", "clusteroperators.txt", "not gathered"},
+		{"csr-never", "renew the certificates", "no certificate request of the kubelet", "certificaterequests.txt", ""},
+		{"mco-never", "wait for the node's pull secret", "stale leader lease", "clusteroperators.txt", "machine-config Available=True"},
+		{"operators-never", "wait for the operators", "authentication (not Available)", "clusteroperators.txt", "authentication Degraded=True"},
+	} {
+		if row.fault != "api-never" {
+			w.restart(row.fault)
+		}
+		f := w.fixer(enough)
+		f.Limit = only(row.phase, 8*time.Second)
+		w.run(f, steps.ExitTimeout, row.text)
+		if gathered := w.gather(); !strings.Contains(gathered[row.file], row.holds) || !strings.Contains(gathered["journal-sshd.txt"], "publickey") {
+			t.Errorf("%s: gathered %q", row.fault, gathered)
+		}
+	}
+	w.restart()
+	w.run(w.fixer(enough), 0, "")
+}
+
+// only limits one phase.
+func only(phase string, limit time.Duration) func(string) time.Duration {
+	return func(name string) time.Duration {
+		if name == phase {
+			return limit
+		}
+		return 0
 	}
 }
 

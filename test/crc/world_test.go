@@ -18,6 +18,7 @@ import (
 
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
 	"opdev.io/guestcluster/pkg/steps/fixupguest"
+	"opdev.io/guestcluster/pkg/steps/gather"
 	step "opdev.io/guestcluster/pkg/steps/guest"
 	"opdev.io/guestcluster/pkg/steps/guest/fakeguest"
 	"opdev.io/guestcluster/pkg/steps/kube"
@@ -34,6 +35,7 @@ type world struct {
 	*testing.T
 	parts guest.Parts
 	guest *guest.Guest
+	disk  string
 	api   *fakeapi.Server
 	dir   string
 	uid   string
@@ -59,17 +61,26 @@ func newWorld(t *testing.T, faults ...string) *world {
 	w.api.Put(secretPath, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-kubeconfig", Namespace: "clusters", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "guestcluster.opdev.io/v1alpha1", Kind: "ClusterInstance", Name: "demo", UID: "u"},
 	}}})
-	disk := filepath.Join(t.TempDir(), "disk.img")
-	if err := guest.Copy(t.Context(), disk, w.parts.Disk); err != nil {
+	w.disk = filepath.Join(t.TempDir(), "disk.img")
+	if err := guest.Copy(t.Context(), w.disk, w.parts.Disk); err != nil {
 		t.Fatal(err)
 	}
-	w.start(disk, faults)
+	w.start(faults)
 	return w
 }
 
-func (w *world) start(disk string, faults []string) {
+// restart stops the guest and starts it from its disk with other faults.
+func (w *world) restart(faults ...string) {
 	w.Helper()
-	started, err := guest.Start(context.WithoutCancel(w.Context()), guest.Options{Disk: disk, Name: "guest", Faults: faults})
+	if err := w.guest.Stop(); err != nil {
+		w.Fatal(err)
+	}
+	w.start(faults)
+}
+
+func (w *world) start(faults []string) {
+	w.Helper()
+	started, err := guest.Start(context.WithoutCancel(w.Context()), guest.Options{Disk: w.disk, Name: "guest", Faults: faults})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -130,6 +141,28 @@ func (w *world) run(f *fixupguest.Fixer, code int, text string) {
 			w.Errorf("the step said %q", secret)
 		}
 	}
+}
+
+// gather runs the step of that name and returns what it kept.
+func (w *world) gather() map[string]string {
+	w.Helper()
+	w.api.Put("/apis/kubevirt.io/v1/namespaces/clusters/virtualmachineinstances/demo", fakeapi.Object{
+		"metadata": fakeapi.Object{"uid": w.uid},
+		"status":   fakeapi.Object{"phase": "Running", "interfaces": []fakeapi.Object{{"ipAddress": w.guest.Address}}},
+	})
+	g := &gather.Gatherer{
+		Options: gather.Options{
+			Instance: "demo", Namespace: "clusters", InstanceUID: "u", Name: "demo", IdentityDir: w.dir, KubeconfigSecret: "demo-kubeconfig",
+			ConfigMap: "demo-gather", Timeout: time.Minute, ConfigMapPath: filepath.Join(w.TempDir(), "configmap"),
+		},
+		Config: w.api.Config(), Progress: w.out, Dial: (&net.Dialer{}).DialContext, Part: 15 * time.Second,
+	}
+	if err := g.Run(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	var kept corev1.ConfigMap
+	w.api.Get("/api/v1/namespaces/clusters/configmaps/demo-gather", &kept)
+	return kept.Data
 }
 
 // buffer is written by the step's goroutines.

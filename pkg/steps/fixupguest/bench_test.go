@@ -34,11 +34,13 @@ type bench struct {
 	dir   string
 	out   *buffer
 	limit time.Duration
+	// handshake bounds one SSH handshake.
+	handshake time.Duration
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{T: t, api: fakeapi.Start(t), guest: fakeguest.Start(t), dir: t.TempDir(), out: &buffer{}, limit: 5 * time.Second}
+	b := &bench{T: t, api: fakeapi.Start(t), guest: fakeguest.Start(t), dir: t.TempDir(), out: &buffer{}, limit: 5 * time.Second, handshake: 2 * time.Second}
 	fakeguest.WriteIdentity(t, b.dir, host, b.guest.BootKey)
 	b.api.Put(secretPath, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-kubeconfig", Namespace: "clusters", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "guestcluster.opdev.io/v1alpha1", Kind: "ClusterInstance", Name: "demo", UID: "u"},
@@ -57,8 +59,8 @@ func (b *bench) fixer() *Fixer {
 		Options: Options{
 			Instance: "demo", Namespace: "clusters", Name: "demo", IdentityDir: b.dir, KubeconfigSecret: "demo-kubeconfig", APIHost: host, Timeout: 30 * time.Second,
 		},
-		Locator: b.guest, Secrets: secrets, Progress: b.out, Dial: b.guest.Dial, Handshake: 300 * time.Millisecond, Now: time.Now,
-		Pause: wait.Backoff{Duration: 5 * time.Millisecond, Steps: 1}, Poll: 20 * time.Millisecond, Settle: 2 * time.Millisecond, HashCost: bcrypt.MinCost, PhaseLimit: b.limit,
+		Locator: b.guest, Secrets: secrets, Progress: b.out, Dial: b.guest.Dial, Handshake: b.handshake, Now: time.Now,
+		Pause: wait.Backoff{Duration: 5 * time.Millisecond, Steps: 1}, Poll: 20 * time.Millisecond, Settle: 2 * time.Millisecond, HashCost: bcrypt.MinCost, Limit: func(string) time.Duration { return b.limit },
 	}
 }
 

@@ -36,8 +36,8 @@ type Fixer struct {
 	Poll, Settle time.Duration
 	// HashCost is bcrypt's for passwords.
 	HashCost int
-	// PhaseLimit shortens the phases' own limits when it is not zero.
-	PhaseLimit time.Duration
+	// Limit shortens a phase; nil and zero leave it its own limit.
+	Limit func(phase string) time.Duration
 }
 
 // Command is the step as a subcommand.
@@ -132,8 +132,8 @@ func (f *fixup) close() {
 // perform repeats a phase until it succeeds, fails for good or its limit is reached.
 func (f *fixup) perform(ctx context.Context, p phase) error {
 	began, limit := f.Now(), p.limit
-	if f.PhaseLimit > 0 {
-		limit = min(limit, f.PhaseLimit)
+	if f.Limit != nil && f.Limit(p.name) > 0 {
+		limit = min(limit, f.Limit(p.name))
 	}
 	fmt.Fprintf(f.out, "%s: begins\n", p.name)
 	ctx, cancel := context.WithTimeout(ctx, limit)

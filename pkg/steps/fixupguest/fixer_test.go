@@ -246,7 +246,7 @@ func TestBadGuests(t *testing.T) {
 		texts []string
 	}{
 		"SSH refuses":      {func(b *bench) { b.guest.Refuse = true }, step.ExitTimeout, []string{`"wait for SSH"`, "connection refused", "console"}},
-		"SSH hangs":        {func(b *bench) { b.guest.Hang = true }, step.ExitTimeout, []string{`"wait for SSH"`, "does not answer"}},
+		"SSH hangs":        {func(b *bench) { b.guest.Hang, b.handshake = true, 100*time.Millisecond }, step.ExitTimeout, []string{`"wait for SSH"`, "does not answer"}},
 		"another key":      {func(b *bench) { b.guest.SetFile(authorizedKeys, ""); b.guest.SetFile(ignitionKeys, "") }, step.ExitUser, []string{`"wait for SSH"`, "bundleSSHKeyRef"}},
 		"sudo is denied":   {func(b *bench) { b.guest.SudoDenied = true }, step.ExitUser, []string{`"lock user core"`, "sudo", "official bundle"}},
 		"two file systems": {func(b *bench) { b.guest.TwoXFS = true }, step.ExitUser, []string{`"grow the root file system"`, "2 XFS"}},
