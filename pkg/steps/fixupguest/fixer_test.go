@@ -202,7 +202,7 @@ func TestAStepThatIsKilledAtAnyCommandGoesOn(t *testing.T) {
 
 func TestAConnectionThatDropsIsMadeAgain(t *testing.T) {
 	b := newBench(t)
-	b.guest.DropAfter = 1
+	b.guest.DropAfter = 4
 	b.run(0)
 	b.converged()
 }
