@@ -133,7 +133,7 @@ func (c *Cluster) request(ctx context.Context, config *rest.Config, signer strin
 		return certs.Pair{}, err
 	}
 	c.logf("kubelet: certificate signing request %s is waiting for approval (%s)", name, signer)
-	for pause(ctx, tick) {
+	for pause(ctx, 500*time.Millisecond) {
 		o, err := client.get(ctx, requests, "", name)
 		if err != nil {
 			continue

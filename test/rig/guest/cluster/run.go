@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tick     = 700 * time.Millisecond
+	tick     = time.Second
 	localURL = "https://localhost:6443"
 )
 

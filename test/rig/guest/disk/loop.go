@@ -97,7 +97,11 @@ func (l *Loop) WaitDetached(timeout time.Duration) error {
 // WaitFree returns when no loop device uses the image, whoever attached it.
 func WaitFree(image string, timeout time.Duration) error {
 	var stat unix.Stat_t
-	if err := unix.Stat(image, &stat); err != nil {
+	err := unix.Stat(image, &stat)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
 	}
 	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {

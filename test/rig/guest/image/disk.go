@@ -22,7 +22,7 @@ const DiskSize = 33285996544
 
 const (
 	partialSuffix = ".partial"
-	kept          = 2
+	kept          = 4
 )
 
 // programFolders shape the guest's programs.
