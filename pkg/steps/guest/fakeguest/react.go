@@ -25,7 +25,6 @@ const (
 // reactions is how far the cluster came.
 type reactions struct {
 	grown    bool
-	approved int // of the kubelet's requests
 	ready    bool
 	served   map[string]string // names to Secrets
 	rolling  int               // looks until the API server's operator is done
