@@ -149,8 +149,15 @@ func (f *fixup) perform(ctx context.Context, p phase) error {
 	if step.ExitCode(err) == step.ExitTimeout {
 		hint = "; " + p.hint
 	}
-	return fmt.Errorf("phase %q: %w%s", p.name, err, hint)
+	return &plain{fmt.Errorf("phase %q: %w%s", p.name, err, hint)}
 }
+
+// plain is an error without credentials: guests have a say in its text.
+type plain struct{ err error }
+
+func (p *plain) Error() string { return redact.Text(p.err.Error()) }
+
+func (p *plain) Unwrap() error { return p.err }
 
 // lines writes whole lines of several goroutines without credentials.
 type lines struct {

@@ -87,3 +87,11 @@ func TestBadIdentities(t *testing.T) {
 		})
 	}
 }
+
+// A guest has a say in the texts of errors.
+func TestErrorsHoldNoCredentials(t *testing.T) {
+	err := error(&plain{step.TimeoutError("the guest said token=Q2FuYXJ5")})
+	if got := err.Error(); got != "the guest said token=[redacted]" || step.ExitCode(err) != step.ExitTimeout {
+		t.Errorf("%q, exit code %d", got, step.ExitCode(err))
+	}
+}
