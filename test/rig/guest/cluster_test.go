@@ -247,4 +247,3 @@ func (s *story) stable() error {
 	}
 	return nil
 }
-
