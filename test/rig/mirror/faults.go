@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	slowPiece = 64 << 10
+	slowPiece = 16 << 10
 	slowPause = 100 * time.Millisecond
 )
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +32,16 @@ type member struct {
 	head []byte
 }
 
-// members reads a bundle as a user of it does, with a window of 128 MiB.
+// decoder is one for all tests: each has a window of 128 MiB to clear.
+var decoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxWindow(1<<window), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// read reads a bundle as a user of it does.
 func read(t *testing.T, bundle string) ([]member, error) {
 	t.Helper()
 	f, err := os.Open(bundle)
@@ -39,11 +49,10 @@ func read(t *testing.T, bundle string) ([]member, error) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	decoder, err := zstd.NewReader(f, zstd.WithDecoderMaxWindow(1<<window), zstd.WithDecoderConcurrency(1))
-	if err != nil {
+	decoder := decoder()
+	if err := decoder.Reset(f); err != nil {
 		t.Fatal(err)
 	}
-	defer decoder.Close()
 	var all []member
 	for archive := tar.NewReader(decoder); ; {
 		header, err := archive.Next()

@@ -46,7 +46,7 @@ func bundles() []Odd {
 		{Version: "4.98.19", What: "a key that is a symbolic link", Refused: true, change: replacing("id_ecdsa_crc", linkToPasswd)},
 		{Version: "4.98.20", What: "a disk with a backing file", Refused: true, change: func(r *recipe) { r.laid = inPlaceOf("crc.qcow2", backed) }},
 		{Version: "4.98.21", What: "a disk that is no qcow2 image", Refused: true, change: func(r *recipe) { r.laid = inPlaceOf("crc.qcow2", text) }},
-		{Version: "4.98.22", What: "a gigabyte of zeros that packs to nothing", Refused: true, change: bomb},
+		{Version: "4.98.22", What: "zeros that unpack to far more than they pack to", Refused: true, change: bomb},
 	}, mistakes()...)
 }
 

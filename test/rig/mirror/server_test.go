@@ -18,7 +18,7 @@ const testFile = "crc_libvirt_4.19.3_amd64.crcbundle"
 func serve(t *testing.T) (*httptest.Server, []byte) {
 	t.Helper()
 	dir, published := t.TempDir(), t.TempDir()
-	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 8<<10)
 	for name, data := range map[string][]byte{testFile: content, listName: []byte("sums\n"), DiskName: []byte("disk"), KeyName: []byte("secret")} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ func tinyDisk(name string, size int64) error {
 		return fmt.Errorf("make a disk: %w", err)
 	}
 	defer f.Close()
-	const piece = 256 << 10
+	const piece = 64 << 10
 	noise := mathrand.NewChaCha8([32]byte{})
 	buffer := make([]byte, piece)
 	for _, at := range []int64{1 << 20, 4 << 20, size / 3, size / 2, size - piece} {
