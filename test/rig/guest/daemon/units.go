@@ -27,8 +27,9 @@ type unit struct {
 	start       func(ctx context.Context) error // returns when it is up
 	stop        func()
 
+	job    sync.Mutex // held while it starts: a second start waits and finds it up
 	mu     sync.Mutex
-	active string // inactive, active or failed
+	active string // inactive, activating, active or failed
 	since  time.Time
 }
 
@@ -85,9 +86,12 @@ func (u *units) find(name string) *unit {
 }
 
 func (u *units) start(one *unit) error {
+	one.job.Lock()
+	defer one.job.Unlock()
 	if one.state() == "active" {
 		return nil
 	}
+	one.set("activating")
 	err := one.start(context.Background())
 	if err != nil {
 		one.set("failed")
