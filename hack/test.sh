@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests in three stages: without a cluster, on a real API server, on the rig.
+# All tests in stages: without a cluster, on a real API server, on real guests, on the rig.
 # The rig must be up. The last line sums up.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,7 @@ stage() { # name, then go test arguments
 }
 stage unit ./pkg/... ./cmd/... ./tasks/... ./examples/... ./hack/... ./test/deps/... ./test/rig/...
 stage apiserver -count=1 -p 1 -parallel 6 ./test/cel/... ./test/broker/...
+stage guests -count=1 ./test/crc/...
 if hack/rig-deploy.sh; then
   stage e2e -count=1 -p 1 -tags e2e ./test/e2e/...
 else

@@ -349,3 +349,61 @@ func waitCRCDestroyed(t *testing.T, ref v1alpha1.ObjectReference) {
 		}
 	}
 }
+
+// TestOddBundles: what the mirror can serve wrongly fails the bundle with a
+// text for people, and nothing of it can be cloned; what is merely unusual works.
+func TestOddBundles(t *testing.T) {
+	for name, tt := range map[string]struct {
+		version, task string
+		says          []string
+	}{
+		"a checksum that does not match":    {version: "4.98.10", task: "fetch-bundle", says: []string{"SHA-256"}},
+		"a truncated archive":               {version: "4.98.11", task: "fetch-bundle"},
+		"another architecture inside":       {version: "4.98.33", task: "create-golden-volume", says: []string{"arm64", "amd64"}},
+		"a disk of 43 GiB, as from 4.22 on": {version: "4.98.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bundle := fmt.Sprintf("{apiVersion: guestcluster.opdev.io/v1alpha1, kind: CRCBundle, metadata: {name: crc-%s-amd64}, spec: {version: %q}}", tt.version, tt.version)
+			if err := rig.ApplyText(t.Context(), "", bundle); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { removeBundle(t, tt.version) })
+			var b *v1alpha1.CRCBundle
+			waitFor(t, "the end of the preparation", func(ctx context.Context) (bool, string) {
+				var err error
+				if b, err = rig.Guest.GuestclusterV1alpha1().CRCBundles().Get(ctx, v1alpha1.BundleName(tt.version, ""), metav1.GetOptions{}); err != nil {
+					return false, err.Error()
+				}
+				return b.Status.Phase == v1alpha1.BundleFailed || b.Status.Phase == v1alpha1.BundleReady, fmt.Sprintf("%+v", b.Status)
+			})
+			if tt.task == "" {
+				checkSize(t, b, "46Gi")
+				return
+			}
+			f := b.Status.Failure
+			if f == nil || f.Task != tt.task || f.ExitCode != 10 {
+				t.Fatalf("bundle is %s, failure %+v, want task %s with exit code 10", b.Status.Phase, f, tt.task)
+			}
+			for _, word := range tt.says {
+				if !strings.Contains(f.Message, word) {
+					t.Errorf("message %q does not say %q", f.Message, word)
+				}
+			}
+		})
+	}
+}
+
+func checkSize(t *testing.T, b *v1alpha1.CRCBundle, want string) {
+	t.Helper()
+	if b.Status.Phase != v1alpha1.BundleReady {
+		t.Fatalf("bundle is %s: %+v", b.Status.Phase, b.Status.Failure)
+	}
+	pvc, err := rig.Kube.CoreV1().PersistentVolumeClaims(guestcluster.BundleNamespace).Get(t.Context(), b.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pvc.Spec.Resources.Requests[corev1.ResourceStorage]; got.String() != want {
+		t.Errorf("the golden volume has %s, want %s", got.String(), want)
+	}
+}
