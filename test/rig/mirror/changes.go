@@ -108,7 +108,7 @@ func escape(r *recipe) {
 
 func bomb(r *recipe) {
 	r.tar = []string{"cf", "-"}
-	r.unpacked = func(dir string) error { return os.Truncate(filepath.Join(dir, r.members.oc), 384<<20) }
+	r.unpacked = func(dir string) error { return os.Truncate(filepath.Join(dir, r.members.oc), 256<<20) }
 }
 
 func custom(r *recipe) {
