@@ -202,11 +202,11 @@ func TestBadBundlesLeaveNothing(t *testing.T) {
 		"without description":            {without(bundle.InfoName), step.ExitUser, []string{bundle.InfoName}},
 		"an encrypted key":               {key(bundletest.LockedKey()), step.ExitUser, []string{"id_ecdsa_crc", "encrypted"}},
 		"a malformed key":                {key([]byte("-----BEGIN EC PRIVATE KEY-----\nnonsense\n")), step.ExitUser, []string{"id_ecdsa_crc", "not a private key"}},
-		"a disk cut short": {publish(func(t *testing.T, m []bundletest.Member) []bundletest.Member {
+		"a disk cut short": {publish(func(t *testing.T, _ []bundletest.Member) []bundletest.Member {
 			info := bundletest.Info()
 			short := bundletest.Disk()[:130<<10]
 			info["storage"].(bundletest.Object)["diskImages"].([]any)[0].(bundletest.Object)["size"] = "133120"
-			m = bundletest.Members(info)
+			m := bundletest.Members(info)
 			m[1].Data = short
 			return m
 		}), step.ExitUser, []string{"disk of the bundle"}},

@@ -23,13 +23,14 @@ func (d *daemon) hangSSH(context.Context) error {
 		return fmt.Errorf("listen in sshd's place: %w", err)
 	}
 	go func() {
-		var kept []net.Conn
+		// Unread connections stay open while something refers to them.
+		kept := map[net.Conn]bool{}
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			kept = append(kept, conn)
+			kept[conn] = true
 		}
 	}()
 	return nil

@@ -14,11 +14,9 @@ import (
 
 // contents is what goes into the root file system.
 type contents struct {
-	rootfs       string
-	parked       parked
-	guestd, oc   string
-	kube, etcd   string
-	publicSSHKey []byte
+	rootfs     string
+	parked     parked
+	guestd, oc string
 }
 
 // file is one that is written as it stands.

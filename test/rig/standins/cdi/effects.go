@@ -154,9 +154,9 @@ func (c *Controller) fault(volume *DataVolume) error {
 	}
 	switch {
 	case current.Has(faults.Fail):
-		return errors.New(current[faults.Fail])
+		return importError(current[faults.Fail])
 	case current.Has(faults.NoSpace):
-		return errors.New(noSpace)
+		return importError(noSpace)
 	}
 	return nil
 }
@@ -263,3 +263,8 @@ func (c *Controller) sweep(alive map[types.UID]bool) error {
 	}
 	return err
 }
+
+// importError is a message in CDI's own words.
+type importError string
+
+func (e importError) Error() string { return string(e) }
