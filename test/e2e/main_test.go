@@ -50,10 +50,12 @@ func setUp(ctx context.Context) error {
 	if err := rig.Apply(ctx, "", "examples/custom-topology/"); err != nil {
 		return err
 	}
-	// The demo's pool would only take CPU from the tests.
-	err := rig.Guest.GuestclusterV1alpha1().ClusterPools(poolNamespace).Delete(ctx, "demo-pool", metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
+	// The demo's pools would only take CPU from the tests.
+	for _, name := range []string{"demo-pool", "crc-pool"} {
+		err := rig.Guest.GuestclusterV1alpha1().ClusterPools(poolNamespace).Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
 	}
 	return rig.ApplyText(ctx, "", poolYAML)
 }
