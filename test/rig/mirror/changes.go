@@ -22,18 +22,29 @@ func withoutList(dir, _ string) error {
 }
 
 func withoutLine(dir, bundle string) error {
+	return editLine(dir, bundle, func(string) string { return "" })
+}
+
+func otherSum(dir, bundle string) error {
+	return editLine(dir, bundle, func(line string) string { return strings.Repeat("0", 64) + line[64:] })
+}
+
+// editLine changes the bundle's line in the list, which its signature then
+// does not fit.
+func editLine(dir, bundle string, edit func(string) string) error {
 	name := filepath.Join(dir, listName)
 	all, err := os.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("read the list: %w", err)
 	}
-	var kept []string
+	var edited strings.Builder
 	for line := range strings.Lines(string(all)) {
-		if !strings.HasSuffix(line, "  "+bundle+"\n") {
-			kept = append(kept, line)
+		if strings.HasSuffix(line, "  "+bundle+"\n") {
+			line = edit(line)
 		}
+		edited.WriteString(line)
 	}
-	return os.WriteFile(name, []byte(strings.Join(kept, "")), 0o644)
+	return os.WriteFile(name, []byte(edited.String()), 0o644)
 }
 
 // flipByte changes a byte near the end, where a reader comes last.

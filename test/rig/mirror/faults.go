@@ -12,8 +12,9 @@ const (
 	slowPause = 100 * time.Millisecond
 )
 
-// faulty changes an answer as the fault's name says; a name that is not known
-// changes nothing. It tells whether the request is answered.
+// faulty changes an answer as the fault says, and tells whether the request is
+// answered. cut and changed leave off in the middle unless a range is asked for,
+// stuck and stall never get past it. A name that is not known changes nothing.
 func (s *Server) faulty(w http.ResponseWriter, r *http.Request, fault string, size int64) (http.ResponseWriter, *http.Request, bool) {
 	start, ranged := offset(r)
 	left := max(0, size/2-start)

@@ -22,7 +22,7 @@ type Odd struct {
 	Refused bool
 	// VirtualSize of the disk: 31 GiB unless told.
 	VirtualSize int64
-	// Fault of the server when it sends the bundle (README.md).
+	// Fault of the server when it sends the bundle (faults.go).
 	Fault string
 
 	change func(*recipe)
