@@ -47,8 +47,7 @@ spec:
     ocpVersion: "` + crcVersion + `"
 `
 
-// TestCRC: from the bundle on the mirror to a leased cluster that outlives a
-// restart of its VM, and to nothing left.
+// TestCRC groups what may run side by side on one crc pool.
 func TestCRC(t *testing.T) {
 	if err := rig.ApplyText(t.Context(), poolNamespace, rigtest.PullSecret(guestcluster.DefaultPullSecret)); err != nil {
 		t.Fatal(err)
@@ -57,6 +56,15 @@ func TestCRC(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { removePool(t, poolNamespace, crcPool) })
+	t.Run("a pipeline tests on a leased guest, and nothing is left", pipelineTestsOnACRCGuest)
+	t.Run("a leased guest outlives restarts, a lost one is told", guestOutlivesRestartsAndTellsLosses)
+	t.Run("a bundle that the mirror lacks", bundleThatTheMirrorLacks)
+	t.Run("a person prepares a bundle", personPreparesABundle)
+}
+
+// pipelineTestsOnACRCGuest: from the bundle on the mirror to a leased cluster, and to nothing left.
+func pipelineTestsOnACRCGuest(t *testing.T) {
+	t.Parallel()
 	ns := ciNamespace(t)
 	yaml := strings.ReplaceAll(example(t, "ci-pipeline.yaml", ns), "value: "+poolName, "value: "+crcPool)
 	runPipeline(t, ns, "test-on-a-cluster-1", yaml)
@@ -74,15 +82,9 @@ func TestCRC(t *testing.T) {
 	}
 }
 
-// TestCRCOutlivesRestartsAndTellsLosses: a leased guest is stopped, replaced, and its VM deleted.
-func TestCRCOutlivesRestartsAndTellsLosses(t *testing.T) {
-	if err := rig.ApplyText(t.Context(), poolNamespace, rigtest.PullSecret(guestcluster.DefaultPullSecret)); err != nil {
-		t.Fatal(err)
-	}
-	if err := rig.ApplyText(t.Context(), "", crcPoolYAML); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { removePool(t, poolNamespace, crcPool) })
+// guestOutlivesRestartsAndTellsLosses: a leased guest is stopped, replaced, and its VM deleted.
+func guestOutlivesRestartsAndTellsLosses(t *testing.T) {
+	t.Parallel()
 	ns := ciNamespace(t)
 	lease := `{apiVersion: guestcluster.opdev.io/v1alpha1, kind: ClusterLease, metadata: {name: manual},
   spec: {poolRef: {name: ` + crcPool + `, namespace: ` + poolNamespace + `}, ttl: 1h}}`
@@ -118,8 +120,9 @@ func TestCRCOutlivesRestartsAndTellsLosses(t *testing.T) {
 	waitCRCDestroyed(t, *bound.Status.InstanceRef)
 }
 
-// TestBundleThatTheMirrorLacks: the pool says what is missing, with its URL, and makes nothing.
-func TestBundleThatTheMirrorLacks(t *testing.T) {
+// bundleThatTheMirrorLacks: the pool says what is missing, with its URL, and makes nothing.
+func bundleThatTheMirrorLacks(t *testing.T) {
+	t.Parallel()
 	const pool, version = "e2e-no-bundle", "4.19.99"
 	yaml := strings.ReplaceAll(strings.ReplaceAll(crcPoolYAML, crcPool, pool), crcVersion, version)
 	if err := rig.ApplyText(t.Context(), "", strings.ReplaceAll(yaml, "  maxSize: 2", "  maxSize: 2\n  minSize: 1")); err != nil {
@@ -150,8 +153,9 @@ func TestBundleThatTheMirrorLacks(t *testing.T) {
 	}
 }
 
-// TestPersonPreparesABundle: what `tkn pipeline start prepare-bundle -p version=...` creates, then adoption.
-func TestPersonPreparesABundle(t *testing.T) {
+// personPreparesABundle: what `tkn pipeline start prepare-bundle -p version=...` creates, then adoption.
+func personPreparesABundle(t *testing.T) {
+	t.Parallel()
 	const version = "4.98.0"
 	created, err := rig.Exec(t.Context(), fmt.Sprintf(`
 apiVersion: tekton.dev/v1
