@@ -91,6 +91,8 @@ func (b *CRCBundle) MarkRun(run RunStatus) {
 }
 
 // Prepared is what a prepare-bundle run has left behind.
+//
+// +k8s:deepcopy-gen=false
 type Prepared struct {
 	GoldenVolume ObjectReference
 	SSHKeySecret string
