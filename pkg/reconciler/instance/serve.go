@@ -160,13 +160,13 @@ func (r *Reconciler) peers(i *v1alpha1.ClusterInstance) (all, failing int) {
 }
 
 func (r *Reconciler) applyProbe(i *v1alpha1.ClusterInstance, verdict plan.ProbeVerdict, guest plan.GuestPlan, result probe.Result) {
+	if guest.Reason != "" && (verdict == plan.ProbeUnreachable || verdict == plan.ProbeHeld) {
+		return // the machine's state says more, and was said
+	}
 	switch verdict {
 	case plan.ProbeReachable:
 		i.MarkReachable(metav1.NewTime(r.clock.Now()))
 	case plan.ProbeUnreachable:
-		if guest.Reason != "" {
-			return // the machine's state says more, and was said
-		}
 		markUnreachable(i, v1alpha1.ReasonGuestAPIUnreachable, unreachableText(i, result))
 	case plan.ProbeHeld:
 		markUnreachable(i, v1alpha1.ReasonProbeHeld,
