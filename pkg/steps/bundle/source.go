@@ -76,7 +76,11 @@ func (s *Source) Validate() error {
 		if value == "" {
 			continue
 		}
-		if u, err := url.Parse(value); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		u, err := url.Parse(value)
+		switch {
+		case err == nil && u.User != nil:
+			return step.UserError("%s holds credentials, which all who may read the bundle would see: serve it without", name)
+		case err != nil || u.Scheme != "https" || u.Hostname() == "":
 			return step.UserError("%s %q is not a URL such as https://host/path", name, value)
 		}
 	}
