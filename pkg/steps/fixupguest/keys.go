@@ -35,8 +35,10 @@ func (f *fixup) swapKeys(ctx context.Context) error {
 	if err := f.clearIgnition(ctx); err != nil {
 		return err
 	}
+	if len(f.dialer.Keys) > 1 { // only before the approver dials too
+		f.dialer.Keys = []guest.Key{f.id.instanceKey}
+	}
 	f.link.Close() // what follows shows that the new key opens the guest
-	f.dialer.Keys = []guest.Key{f.id.instanceKey}
 	return f.proveBootKeyDead(ctx)
 }
 
