@@ -62,9 +62,7 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, cached *v1alpha1.Cluster
 	if err != nil {
 		return err
 	}
-	if err := r.makeBundle(ctx, pool, &facts.Allowed); err != nil {
-		return err
-	}
+	bundleErr := r.makeBundle(ctx, pool, &facts.Allowed) // what else the pool must do does not wait for it
 	next := plan.Pool(facts, r.Clock.Now())
 	if next.LookAgain > 0 {
 		r.EnqueueAfter(pool, next.LookAgain)
@@ -72,7 +70,7 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, cached *v1alpha1.Cluster
 	if after := unwatched(next.Allowed); after > 0 {
 		r.EnqueueAfter(pool, after)
 	}
-	err = errors.Join(r.delete(ctx, pool, next.Delete), r.create(ctx, pool, next.Create, hash))
+	err = errors.Join(bundleErr, r.delete(ctx, pool, next.Delete), r.create(ctx, pool, next.Create, hash))
 	return errors.Join(err, r.writeStatus(ctx, cached, pool, next))
 }
 
