@@ -41,6 +41,8 @@ func (r *Reconciler) FinalizeKind(ctx context.Context, b *v1alpha1.CRCBundle) re
 	original := b.DeepCopy()
 	left, err := r.destroy(ctx, b)
 	switch {
+	case apierrors.IsForbidden(err) && r.namespaceGoes(ctx):
+		return nil // with all that is left; our rights there went first
 	case apierrors.IsForbidden(err):
 		b.MarkDeleting("cannot delete: " + runs.Redact(err.Error()))
 		err = nil
@@ -68,6 +70,12 @@ func (r *Reconciler) stillThere(ctx context.Context, b *v1alpha1.CRCBundle) erro
 		return fmt.Errorf("read bundle: %w", err)
 	}
 	return nil
+}
+
+// namespaceGoes says whether the namespace of the bundles is gone or being deleted.
+func (r *Reconciler) namespaceGoes(ctx context.Context) bool {
+	ns, err := r.kube.CoreV1().Namespaces().Get(ctx, guestcluster.BundleNamespace, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || (err == nil && ns.DeletionTimestamp != nil)
 }
 
 // destroy deletes the runs first, since a step could make the volume anew, and
