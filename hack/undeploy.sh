@@ -11,7 +11,7 @@ echo "undeploy: from $($kubectl config view --minify -o jsonpath='{.clusters[0].
 if [ -n "$installed" ]; then
   # Pools first, without waiting: they would replace what the leases give back.
   $kubectl delete clusterpools.guestcluster.opdev.io --all --all-namespaces --wait=false
-  for kind in clusterleases clusterpools clusterinstances; do
+  for kind in clusterleases clusterpools clusterinstances crcbundles; do
     echo "undeploy: deleting all $kind and waiting"
     $kubectl delete "$kind.guestcluster.opdev.io" --all --all-namespaces --timeout=10m
   done
