@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/steps/kube"
 	"opdev.io/guestcluster/pkg/steps/step"
@@ -31,23 +32,16 @@ func command() step.Command {
 			// A steady pace: the guest is up within seconds and has no load to spare.
 			b := &booter{progress: progress, pause: wait.Backoff{Duration: time.Second}}
 			b.bind(flags)
-			return inCluster{b}
+			return kube.Connected(b, b.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *booter }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
+func (b *booter) connect(config *rest.Config) error {
 	client, err := core.NewForConfig(config)
 	if err != nil {
 		return step.InfraError("make a client: %w", err)
 	}
-	s.pods, s.configMaps = client.Pods(s.namespace), client.ConfigMaps(s.namespace)
-	return s.booter.Run(ctx)
+	b.pods, b.configMaps = client.Pods(b.namespace), client.ConfigMaps(b.namespace)
+	return nil
 }

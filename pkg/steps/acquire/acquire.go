@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/steps/kube"
@@ -61,26 +62,17 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			a := &Acquirer{Progress: progress, Grace: time.Minute, HintAfter: time.Minute, Pause: step.Backoff()}
 			a.Bind(flags)
-			return inCluster{a}
+			return kube.Connected(a, a.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Acquirer }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
+func (a *Acquirer) connect(config *rest.Config) (err error) {
+	if a.Leases, err = kube.Leases(config, a.Holder.Namespace); err != nil {
 		return err
 	}
-	if s.Leases, err = kube.Leases(config, s.Holder.Namespace); err != nil {
-		return err
-	}
-	if s.Secrets, err = kube.NewSecrets(config, s.Holder.Namespace); err != nil {
-		return err
-	}
-	return s.Acquirer.Run(ctx)
+	a.Secrets, err = kube.NewSecrets(config, a.Holder.Namespace)
+	return err
 }
 
 // Run takes the lease, waits for its cluster and writes the results.

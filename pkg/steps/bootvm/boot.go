@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	virtv1 "kubevirt.io/api/core/v1"
 
 	"opdev.io/guestcluster/pkg/steps/kube"
@@ -41,23 +42,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			b := &Booter{Progress: progress, Pause: virt.Pause(), Now: time.Now}
 			b.Bind(flags)
-			return inCluster{b}
+			return kube.Connected(b, b.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Booter }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Clients, err = virt.NewClients(config, s.Namespace); err != nil {
-		return err
-	}
-	return s.Booter.Run(ctx)
+func (b *Booter) connect(config *rest.Config) (err error) {
+	b.Clients, err = virt.NewClients(config, b.Namespace)
+	return err
 }
 
 // Run makes the machine, or adopts it, and waits for its address.

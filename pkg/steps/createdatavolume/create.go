@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/steps/kube"
 	"opdev.io/guestcluster/pkg/steps/step"
@@ -40,23 +41,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			c := &Creator{Progress: progress, Pause: virt.Pause(), Now: time.Now}
 			c.Bind(flags)
-			return inCluster{c}
+			return kube.Connected(c, c.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Creator }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Clients, err = virt.NewClients(config, s.Namespace); err != nil {
-		return err
-	}
-	return s.Creator.Run(ctx)
+func (c *Creator) connect(config *rest.Config) (err error) {
+	c.Clients, err = virt.NewClients(config, c.Namespace)
+	return err
 }
 
 // Run makes the DataVolume, or adopts it, and waits until it is usable.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/steps/bundle"
@@ -53,23 +54,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			c := &Creator{Progress: progress, Pause: step.Backoff(), DeletionWait: 2 * time.Minute, Now: time.Now}
 			c.Bind(flags)
-			return inCluster{c}
+			return kube.Connected(c, c.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Creator }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Volumes, err = bundle.NewVolumes(config, s.Namespace); err != nil {
-		return err
-	}
-	return s.Creator.Run(ctx)
+func (c *Creator) connect(config *rest.Config) (err error) {
+	c.Volumes, err = bundle.NewVolumes(config, c.Namespace)
+	return err
 }
 
 // Run makes or adopts the golden volume and writes the results.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/steps/bundle"
@@ -40,23 +41,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			f := &Fetcher{Progress: progress, Pause: step.Backoff(), Now: time.Now}
 			f.Bind(flags)
-			return inCluster{f}
+			return kube.Connected(f, f.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Fetcher }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Volumes, err = bundle.NewVolumes(config, s.Namespace); err != nil {
-		return err
-	}
-	return s.Fetcher.Run(ctx)
+func (f *Fetcher) connect(config *rest.Config) (err error) {
+	f.Volumes, err = bundle.NewVolumes(config, f.Namespace)
+	return err
 }
 
 // Run fills the volume and the Secret and writes the result.

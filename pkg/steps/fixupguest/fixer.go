@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/redact"
 	"opdev.io/guestcluster/pkg/steps/guest"
@@ -52,26 +53,17 @@ func Command() step.Command {
 				Poll:  5 * time.Second, Settle: 15 * time.Second, HashCost: bcrypt.DefaultCost,
 			}
 			f.Bind(flags)
-			return inCluster{f}
+			return kube.Connected(f, f.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Fixer }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
+func (f *Fixer) connect(config *rest.Config) (err error) {
+	if f.Secrets, err = kube.NewSecrets(config, f.Namespace); err != nil {
 		return err
 	}
-	if s.Secrets, err = kube.NewSecrets(config, s.Namespace); err != nil {
-		return err
-	}
-	if s.Locator, err = guest.NewVMI(config, s.Namespace, s.Name); err != nil {
-		return err
-	}
-	return s.Fixer.Run(ctx)
+	f.Locator, err = guest.NewVMI(config, f.Namespace, f.Name)
+	return err
 }
 
 // Run goes through all phases.

@@ -42,19 +42,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			g := &Gatherer{Progress: progress, Dial: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, Part: partTimeout}
 			g.Bind(flags)
-			return inCluster{g}
+			return kube.Connected(g, g.connect)
 		},
 	}
 }
 
-// inCluster gives the step its client once the flags are known.
-type inCluster struct{ *Gatherer }
-
-func (s inCluster) Run(ctx context.Context) (err error) {
-	if s.Config, err = kube.InCluster(); err != nil {
-		return err
-	}
-	return s.Gatherer.Run(ctx)
+func (g *Gatherer) connect(config *rest.Config) error {
+	g.Config = config
+	return nil
 }
 
 // Run gathers all parts and writes them.

@@ -26,6 +26,30 @@ func InCluster() (*rest.Config, error) {
 	return config, nil
 }
 
+// connected is a step that gets its clients once its flags are parsed.
+type connected struct {
+	step.Runner
+	connect func(*rest.Config) error
+}
+
+// Connected is a step that runs in a pod: connect gives it clients of the
+// pod's ServiceAccount just before it runs, when its flags are known.
+func Connected(runner step.Runner, connect func(*rest.Config) error) step.Runner {
+	return connected{runner, connect}
+}
+
+// Run connects, then runs the step.
+func (c connected) Run(ctx context.Context) error {
+	config, err := InCluster()
+	if err != nil {
+		return err
+	}
+	if err := c.connect(config); err != nil {
+		return err
+	}
+	return c.Runner.Run(ctx)
+}
+
 // Leases returns a client for the leases of a namespace.
 func Leases(config *rest.Config, namespace string) (client.ClusterLeaseInterface, error) {
 	c, err := client.NewForConfig(config)

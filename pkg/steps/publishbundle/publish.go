@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -81,23 +82,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			p := &Publisher{Progress: progress, Pause: step.Backoff()}
 			p.Bind(flags)
-			return inCluster{p}
+			return kube.Connected(p, p.connect)
 		},
 	}
 }
 
-// inCluster gives the step its clients once the flags are known.
-type inCluster struct{ *Publisher }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Volumes, err = bundle.NewVolumes(config, s.Namespace); err != nil {
-		return err
-	}
-	return s.Publisher.Run(ctx)
+func (p *Publisher) connect(config *rest.Config) (err error) {
+	p.Volumes, err = bundle.NewVolumes(config, p.Namespace)
+	return err
 }
 
 // Run seals the volume and writes the results.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -41,23 +42,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			p := &Publisher{Progress: progress, Pause: step.Backoff()}
 			p.Bind(flags)
-			return inCluster{p}
+			return kube.Connected(p, p.connect)
 		},
 	}
 }
 
-// inCluster gives the step its client once the flags are known.
-type inCluster struct{ *Publisher }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Secrets, err = kube.NewSecrets(config, s.Namespace); err != nil {
-		return err
-	}
-	return s.Publisher.Run(ctx)
+func (p *Publisher) connect(config *rest.Config) (err error) {
+	p.Secrets, err = kube.NewSecrets(config, p.Namespace)
+	return err
 }
 
 // Run waits for the guest, fills the Secret and writes the results.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/steps/kube"
@@ -46,23 +47,14 @@ func Command() step.Command {
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			r := &Releaser{Progress: progress, Pause: step.Backoff()}
 			r.Holder.Bind(flags)
-			return inCluster{r}
+			return kube.Connected(r, r.connect)
 		},
 	}
 }
 
-// inCluster gives the step its client once the flags are known.
-type inCluster struct{ *Releaser }
-
-func (s inCluster) Run(ctx context.Context) error {
-	config, err := kube.InCluster()
-	if err != nil {
-		return err
-	}
-	if s.Leases, err = kube.Leases(config, s.Holder.Namespace); err != nil {
-		return err
-	}
-	return s.Releaser.Run(ctx)
+func (r *Releaser) connect(config *rest.Config) (err error) {
+	r.Leases, err = kube.Leases(config, r.Holder.Namespace)
+	return err
 }
 
 // Run sets spec.release and returns; the controller does the rest.
