@@ -85,26 +85,13 @@ func BuildBundle(in BundleInput) (*pipelinev1.PipelineRun, error) {
 		ObjectMeta: meta,
 		Spec: pipelinev1.PipelineRunSpec{
 			PipelineSpec: inline(in.Pipeline, in.Tasks, limits),
-			Params:       bundleParams(in),
+			Params:       fill(in.Pipeline.Spec.Params, bundleValues(in.Bundle)),
 			Timeouts:     limits.fields(),
 			TaskRunTemplate: pipelinev1.PipelineTaskRunTemplate{
 				ServiceAccountName: bundleServiceAccount, PodTemplate: podTemplate(),
 			},
 		},
 	}, nil
-}
-
-func bundleParams(in BundleInput) pipelinev1.Params {
-	values := bundleValues(in.Bundle)
-	var out pipelinev1.Params
-	for _, declared := range in.Pipeline.Spec.Params {
-		value, ok := values[declared.Name]
-		if !ok || (value == "" && declared.Default != nil) {
-			continue
-		}
-		out = append(out, pipelinev1.Param{Name: declared.Name, Value: *pipelinev1.NewStructuredValues(value)})
-	}
-	return out
 }
 
 func bundleValues(b *v1alpha1.CRCBundle) map[string]string {

@@ -162,13 +162,18 @@ func params(in Input) pipelinev1.Params {
 	for name, value := range in.Instance.Spec.Template.Params {
 		values[name] = string(value)
 	}
+	return fill(in.Pipeline.Spec.Params, values)
+}
+
+// fill hands over what is declared; an empty value leaves the default.
+func fill(declared pipelinev1.ParamSpecs, values map[string]string) pipelinev1.Params {
 	var out pipelinev1.Params
-	for _, declared := range in.Pipeline.Spec.Params {
-		value, ok := values[declared.Name]
-		if !ok || (value == "" && declared.Default != nil) {
+	for _, p := range declared {
+		value, ok := values[p.Name]
+		if !ok || (value == "" && p.Default != nil) {
 			continue
 		}
-		out = append(out, pipelinev1.Param{Name: declared.Name, Value: *pipelinev1.NewStructuredValues(value)})
+		out = append(out, pipelinev1.Param{Name: p.Name, Value: *pipelinev1.NewStructuredValues(value)})
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -108,7 +107,7 @@ func (f *fixup) waitForOperators(ctx context.Context) error {
 			good, last = 0, err
 			f.say(err)
 		}
-		if good < goodLooks && !pause(ctx, f.Settle) {
+		if good < goodLooks && !step.Pause(ctx, f.Settle) {
 			return step.Interrupted(ctx, last)
 		}
 	}
@@ -141,16 +140,5 @@ func (f *fixup) say(err error) {
 	if text := err.Error(); text != f.said {
 		f.said = text
 		fmt.Fprintln(f.out, text)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -45,7 +45,7 @@ func Retry(ctx context.Context, pause wait.Backoff, progress io.Writer, do func(
 		if time.Since(began) > calm {
 			next = pause
 		}
-		if !sleep(ctx, next.Step()) {
+		if !Pause(ctx, next.Step()) {
 			return Interrupted(ctx, last)
 		}
 	}
@@ -63,7 +63,8 @@ func Interrupted(ctx context.Context, last error) error {
 	return InfraError("interrupted by a signal%s", after)
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+// Pause waits for d; it is false when ctx ended first.
+func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
