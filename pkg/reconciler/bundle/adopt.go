@@ -19,7 +19,7 @@ import (
 // accept takes over what the run left, once nothing writes to it.
 func (r *Reconciler) accept(ctx context.Context, b *v1alpha1.CRCBundle) (time.Duration, error) {
 	facts := plan.BundleFacts{Bundle: b}
-	run, err := r.liveRun(ctx, b)
+	run, err := r.finder().Live(ctx, b.Status.Run)
 	if err != nil {
 		return 0, err
 	}

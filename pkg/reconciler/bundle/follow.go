@@ -2,27 +2,21 @@ package bundle
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/plan"
+	"opdev.io/guestcluster/pkg/reconciler/follow"
 	"opdev.io/guestcluster/pkg/runs"
 )
 
-var runStates = map[runs.Phase]plan.RunState{
-	runs.Queued: plan.RunQueued, runs.Running: plan.RunRunning, runs.Succeeded: plan.RunSucceeded,
-	runs.Failed: plan.RunFailed, runs.TimedOut: plan.RunTimedOut, runs.Cancelled: plan.RunCancelled,
-}
-
 // follow reads the run and does what follows from it.
 func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.CRCBundle) (time.Duration, error) {
-	run, err := r.findRun(ctx, b)
+	run, err := r.finder().Recorded(ctx, b.Status.Run)
 	if err != nil {
 		return 0, err
 	}
@@ -56,7 +50,7 @@ func (r *Reconciler) runFacts(ctx context.Context, b *v1alpha1.CRCBundle, run *p
 		facts.StartedAt = status.StartedAt.Time
 	}
 	if run != nil {
-		facts.State = runStates[runs.Outcome(run).Phase]
+		facts.State = follow.State(run)
 		return facts, nil
 	}
 	volume, _, err := r.volume(ctx, b)
@@ -64,34 +58,14 @@ func (r *Reconciler) runFacts(ctx context.Context, b *v1alpha1.CRCBundle, run *p
 	return facts, err
 }
 
-// findRun returns the recorded run, or nil when a live GET shows that it is gone.
-func (r *Reconciler) findRun(ctx context.Context, b *v1alpha1.CRCBundle) (*pipelinev1.PipelineRun, error) {
-	want := b.Status.Run
-	if run, err := r.runs.Get(want.Name); err == nil && run.UID == want.UID {
-		return run, nil
-	}
-	return r.liveRun(ctx, b)
-}
-
-// liveRun has the results too, which the informer does not keep.
-func (r *Reconciler) liveRun(ctx context.Context, b *v1alpha1.CRCBundle) (*pipelinev1.PipelineRun, error) {
-	want := b.Status.Run
-	run, err := r.tekton.TektonV1().PipelineRuns(guestcluster.BundleNamespace).Get(ctx, want.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read PipelineRun %s: %w", want.Name, err)
-	case run.UID != want.UID:
-		return nil, nil
-	}
-	return run, nil
+func (r *Reconciler) finder() follow.Finder {
+	return follow.Finder{Client: r.tekton, Lister: r.runs, Namespace: guestcluster.BundleNamespace}
 }
 
 func (r *Reconciler) failRun(ctx context.Context, b *v1alpha1.CRCBundle, run *pipelinev1.PipelineRun, next plan.RunPlan) error {
 	failure := v1alpha1.FailureStatus{Run: b.Status.Run.Name, Message: next.Message}
 	if run != nil && next.Message == "" {
-		taskRuns, err := r.taskRuns(ctx, run)
+		taskRuns, err := r.finder().TaskRuns(ctx, run)
 		if err != nil {
 			return err
 		}
@@ -104,20 +78,4 @@ func (r *Reconciler) failRun(ctx context.Context, b *v1alpha1.CRCBundle, run *pi
 func (r *Reconciler) fail(b *v1alpha1.CRCBundle, reason v1alpha1.Reason, failure v1alpha1.FailureStatus) {
 	failure.Reason, failure.Time = string(reason), metav1.NewTime(r.clock.Now())
 	b.MarkFailed(failure, plan.FailureText(&failure))
-}
-
-// taskRuns reads those of the run's TaskRuns that still exist.
-func (r *Reconciler) taskRuns(ctx context.Context, run *pipelinev1.PipelineRun) ([]*pipelinev1.TaskRun, error) {
-	var list []*pipelinev1.TaskRun
-	for _, name := range runs.Outcome(run).TaskRuns {
-		taskRun, err := r.tekton.TektonV1().TaskRuns(run.Namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("read TaskRun %s: %w", name, err)
-		default:
-			list = append(list, taskRun)
-		}
-	}
-	return list, nil
 }

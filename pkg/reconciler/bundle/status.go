@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"knative.dev/pkg/controller"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/event"
 	"opdev.io/guestcluster/pkg/runs"
 )
 
@@ -62,23 +60,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, original, b *v1alpha1.CRCB
 		return fmt.Errorf("write status of CRCBundle %s: %w", b.Name, err)
 	}
 	b.ResourceVersion = updated.ResourceVersion
-	recordTransition(ctx, original, b)
+	event.Transition(ctx, b, original.Status.Conditions, b.Status.Conditions)
 	return nil
-}
-
-func recordTransition(ctx context.Context, before, after *v1alpha1.CRCBundle) {
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
-	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
-	if is == nil || (was != nil && was.Reason == is.Reason && was.Status == is.Status) {
-		return
-	}
-	kind := corev1.EventTypeNormal
-	if is.Status == metav1.ConditionFalse && after.DeletionTimestamp == nil {
-		kind = corev1.EventTypeWarning
-	}
-	message := is.Message
-	if message == "" {
-		message = "condition Ready is " + string(is.Status)
-	}
-	controller.GetEventRecorder(ctx).Event(after, kind, is.Reason, message)
 }

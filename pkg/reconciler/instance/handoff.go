@@ -103,14 +103,9 @@ func (r *Reconciler) readHandoff(ctx context.Context, i *v1alpha1.ClusterInstanc
 
 // runResults are read live: the informer's transform drops them. A pruned run has none.
 func (r *Reconciler) runResults(ctx context.Context, i *v1alpha1.ClusterInstance) (map[string]string, error) {
-	run, err := r.tekton.TektonV1().PipelineRuns(i.Namespace).Get(ctx, i.Status.Run.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read PipelineRun %s: %w", i.Status.Run.Name, err)
-	case run.UID != i.Status.Run.UID:
-		return nil, nil
+	run, err := r.finder(i).Live(ctx, i.Status.Run)
+	if run == nil {
+		return nil, err
 	}
 	return runs.Results(run), nil
 }

@@ -11,13 +11,9 @@ import (
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/plan"
+	"opdev.io/guestcluster/pkg/reconciler/follow"
 	"opdev.io/guestcluster/pkg/runs"
 )
-
-var runStates = map[runs.Phase]plan.RunState{
-	runs.Queued: plan.RunQueued, runs.Running: plan.RunRunning, runs.Succeeded: plan.RunSucceeded,
-	runs.Failed: plan.RunFailed, runs.TimedOut: plan.RunTimedOut, runs.Cancelled: plan.RunCancelled,
-}
 
 func (r *Reconciler) startRun(ctx context.Context, i *v1alpha1.ClusterInstance, want *pipelinev1.PipelineRun, attempt int32) error {
 	run, err := ensure(ctx, r.tekton.TektonV1().PipelineRuns(i.Namespace), i, "PipelineRun", want.Name, always(want))
@@ -35,7 +31,7 @@ func (r *Reconciler) startRun(ctx context.Context, i *v1alpha1.ClusterInstance, 
 
 // follow reads the run and does what follows from it.
 func (r *Reconciler) follow(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
-	run, err := r.findRun(ctx, i)
+	run, err := r.finder(i).Recorded(ctx, i.Status.Run)
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +62,7 @@ func (r *Reconciler) runFacts(ctx context.Context, i *v1alpha1.ClusterInstance, 
 		facts.StartedAt = status.StartedAt.Time
 	}
 	if run != nil {
-		facts.State = runStates[runs.Outcome(run).Phase]
+		facts.State = follow.State(run)
 		return facts, nil
 	}
 	secret, err := r.readHandoff(ctx, i)
@@ -77,29 +73,14 @@ func (r *Reconciler) runFacts(ctx context.Context, i *v1alpha1.ClusterInstance, 
 	return facts, err
 }
 
-// findRun returns the recorded run, or nil when a live GET shows that it is gone.
-func (r *Reconciler) findRun(ctx context.Context, i *v1alpha1.ClusterInstance) (*pipelinev1.PipelineRun, error) {
-	want := i.Status.Run
-	run, err := r.runs.PipelineRuns(i.Namespace).Get(want.Name)
-	if err == nil && run.UID == want.UID {
-		return run, nil
-	}
-	run, err = r.tekton.TektonV1().PipelineRuns(i.Namespace).Get(ctx, want.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read PipelineRun %s: %w", want.Name, err)
-	case run.UID != want.UID:
-		return nil, nil
-	}
-	return run, nil
+func (r *Reconciler) finder(i *v1alpha1.ClusterInstance) follow.Finder {
+	return follow.Finder{Client: r.tekton, Lister: r.runs.PipelineRuns(i.Namespace), Namespace: i.Namespace}
 }
 
 func (r *Reconciler) failRun(ctx context.Context, i *v1alpha1.ClusterInstance, run *pipelinev1.PipelineRun, next plan.RunPlan) error {
 	failure := v1alpha1.FailureStatus{Run: i.Status.Run.Name}
 	if run != nil && next.Message == "" {
-		taskRuns, err := r.taskRuns(ctx, run)
+		taskRuns, err := r.finder(i).TaskRuns(ctx, run)
 		if err != nil {
 			return err
 		}
@@ -114,20 +95,4 @@ func (r *Reconciler) failRun(ctx context.Context, i *v1alpha1.ClusterInstance, r
 func (r *Reconciler) markFailed(i *v1alpha1.ClusterInstance, reason v1alpha1.Reason, failure v1alpha1.FailureStatus) {
 	failure.Reason, failure.Time = string(reason), metav1.NewTime(r.clock.Now())
 	i.MarkFailed(failure)
-}
-
-// taskRuns reads those of the run's TaskRuns that still exist.
-func (r *Reconciler) taskRuns(ctx context.Context, run *pipelinev1.PipelineRun) ([]*pipelinev1.TaskRun, error) {
-	var list []*pipelinev1.TaskRun
-	for _, name := range runs.Outcome(run).TaskRuns {
-		taskRun, err := r.tekton.TektonV1().TaskRuns(run.Namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("read TaskRun %s: %w", name, err)
-		default:
-			list = append(list, taskRun)
-		}
-	}
-	return list, nil
 }

@@ -1,0 +1,2 @@
+// Package event tells people once of each transition of condition Ready.
+package event
