@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/test/rig/builds"
+	"opdev.io/guestcluster/test/rig/child"
 	"opdev.io/guestcluster/test/rig/controlplane"
 	"opdev.io/guestcluster/test/rig/pki"
 )
@@ -41,7 +42,7 @@ type Server struct {
 	Dir string
 
 	ids       controlplane.Identities
-	processes []*process
+	processes []*child.Process
 	temporary bool
 }
 
@@ -82,7 +83,7 @@ func (s *Server) ConfigFor(user string, groups ...string) (*rest.Config, error) 
 // Stop ends the processes and removes a temporary directory.
 func (s *Server) Stop() error {
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].stop()
+		s.processes[i].Kill()
 	}
 	if !s.temporary {
 		return nil
@@ -116,7 +117,7 @@ func start(ctx context.Context, options Options, kube, etcd string) (_ *Server, 
 			err = errors.Join(err, server.Stop())
 		}
 	}()
-	ports, err := freePorts(3)
+	ports, err := child.FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -171,17 +172,4 @@ func (s *Server) runControllerManager(kube string, plan controlplane.Plan) error
 	}
 	args := append(plan.ControllerManagerArgs(file), "--secure-port=0")
 	return s.run(filepath.Join(kube, "kube"), args)
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

@@ -1,63 +1,23 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"opdev.io/guestcluster/test/rig/child"
 )
 
-// process is a program that dies with this one.
-type process struct {
-	name string
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
 func (s *Server) run(binary string, args []string) error {
-	p := &process{name: args[0], log: filepath.Join(s.Dir, args[0]+".log"), done: make(chan struct{})}
-	log, err := os.Create(p.log)
+	p, err := child.Start(binary, filepath.Join(s.Dir, args[0]+".log"), args)
 	if err != nil {
-		return fmt.Errorf("open the log of %s: %w", p.name, err)
-	}
-	defer log.Close()
-	p.cmd = &exec.Cmd{
-		Path: binary, Args: args, Stdout: log, Stderr: log,
-		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true},
-	}
-	started := make(chan error)
-	go p.own(started)
-	if err := <-started; err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
+		return err
 	}
 	s.processes = append(s.processes, p)
 	return nil
-}
-
-// own keeps its thread until the end: the kernel sends the parent-death signal
-// when the starting thread exits, not the process.
-func (p *process) own(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
-	started <- err
-	if err == nil {
-		_ = p.cmd.Wait()
-	}
-	close(p.done)
-}
-
-func (p *process) stop() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
 }
 
 func (s *Server) waitReady(ctx context.Context) error {
@@ -73,10 +33,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 			return nil
 		}
 		for _, p := range s.processes {
-			select {
-			case <-p.done:
-				return fmt.Errorf("%s ended: %s", p.name, tail(p.log))
-			default:
+			if p.Ended() {
+				return fmt.Errorf("%s ended: %s", p.Name, p.Tail())
 			}
 		}
 		select {
@@ -85,13 +43,4 @@ func (s *Server) waitReady(ctx context.Context) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-func tail(file string) []byte {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return []byte(err.Error())
-	}
-	data = bytes.TrimSpace(data)
-	return data[max(0, len(data)-2000):]
 }

@@ -53,7 +53,7 @@ func (b Builder) Ensure(ctx context.Context, p Program) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := Lock(dir + ".lock")
 	if err != nil {
 		return "", err
 	}
@@ -133,8 +133,9 @@ func addFile(w io.Writer, name string) error {
 	return err
 }
 
-// lock serialises builds of one program across processes.
-func lock(name string) (func(), error) {
+// Lock serialises work on one cached result across processes; the file at name
+// stands for it. Unlock with what it returns.
+func Lock(name string) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache: %w (set RIG_CACHE to a writable directory)", err)
 	}

@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"opdev.io/guestcluster/test/rig/builds"
 )
 
 // keep is how long a result stays in the cache after its last use.
@@ -19,7 +20,7 @@ const keep = 3 * 24 * time.Hour
 // ensure returns dir, which make fills as a folder that is renamed to it when
 // complete: what is killed half-way leaves nothing that looks ready.
 func ensure(dir string, fill func(tmp string) error) (string, error) {
-	unlock, err := lock(dir + ".lock")
+	unlock, err := builds.Lock(dir + ".lock")
 	if err != nil {
 		return "", err
 	}
@@ -36,21 +37,6 @@ func ensure(dir string, fill func(tmp string) error) (string, error) {
 		return "", errors.Join(err, os.RemoveAll(tmp))
 	}
 	return dir, os.Rename(tmp, dir)
-}
-
-// lock serialises work on one result across processes.
-func lock(name string) (func(), error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache: %w (set RIG_CACHE to a writable directory)", err)
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("lock the cache: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the cache: %w", err), f.Close())
-	}
-	return func() { f.Close() }, nil
 }
 
 // prune removes results that nobody used for long.

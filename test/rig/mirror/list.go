@@ -12,6 +12,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"opdev.io/guestcluster/test/rig/builds"
 )
 
 const (
@@ -85,7 +87,7 @@ func sign(text []byte, signer *openpgp.Entity) ([]byte, error) {
 // loadSigner returns the rig's own OpenPGP key, made on first use.
 func loadSigner(cacheDir string) (*openpgp.Entity, error) {
 	name := filepath.Join(cacheDir, signingKey)
-	unlock, err := lock(name + ".lock")
+	unlock, err := builds.Lock(name + ".lock")
 	if err != nil {
 		return nil, err
 	}

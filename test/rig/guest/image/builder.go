@@ -37,7 +37,7 @@ func Build(ctx context.Context, programs builds.Builder, cache string) (Parts, e
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return Parts{}, fmt.Errorf("make the cache: %w", err)
 	}
-	unlock, err := lock(filepath.Join(cache, "lock"))
+	unlock, err := builds.Lock(filepath.Join(cache, "lock"))
 	if err != nil {
 		return Parts{}, err
 	}
@@ -123,17 +123,6 @@ func digest(values ...any) string {
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
-}
-
-func lock(name string) (func(), error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("lock the cache: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the cache: %w", err), f.Close())
-	}
-	return func() { f.Close() }, nil
 }
 
 // forget removes all but the newest layers of a kind: each is large.
