@@ -22,7 +22,11 @@ func (d *daemon) startKubelet() (stop context.CancelFunc, err error) {
 		return nil, err
 	}
 	d.cluster.LogTo(io.MultiWriter(os.Stderr, log))
-	time.Sleep(d.faults.Delay(kubeletDelay))
+	select {
+	case <-d.ctx.Done():
+		return nil, d.ctx.Err()
+	case <-time.After(d.faults.Delay(kubeletDelay)):
+	}
 	if d.pods == nil {
 		ctx, cancel := context.WithCancel(d.ctx)
 		d.pods = cancel

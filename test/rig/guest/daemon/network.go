@@ -60,7 +60,11 @@ func (m *manager) startOVS(ctx context.Context) error {
 	if m.ovs {
 		return nil
 	}
-	time.Sleep(m.faults.Delay(ovsDelay))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(m.faults.Delay(ovsDelay)):
+	}
 	hardware, err := os.ReadFile("/sys/class/net/" + nic + "/address")
 	if err != nil {
 		return fmt.Errorf("read the address of %s: %w", nic, err)
