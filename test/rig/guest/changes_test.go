@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,6 +63,7 @@ func (s *story) namedCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.routeCA = ca.Cert
 	leaf, err := ca.Issue(certs.Leaf{User: routeHost, Names: []string{routeHost}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
@@ -78,16 +80,18 @@ func (s *story) namedCertificate(t *testing.T) {
 		}
 		return nil
 	})
-	s.eventually("see the certificate", func() error { return s.shows(routeHost, "test") })
+	s.eventually("see the certificate", func() error { return s.shows(routeHost, "test", s.routeCA) })
 	s.eventually("settle", s.stable)
-	if err := s.shows("api.crc.testing", "kube-apiserver-lb-signer"); err != nil {
+	if err := s.shows("api.crc.testing", "kube-apiserver-lb-signer", s.config().CAData); err != nil {
 		t.Error(err)
 	}
 }
 
-// shows tells who signed the certificate for a server name.
-func (s *story) shows(name, issuer string) error {
-	conn, err := tls.Dial("tcp", s.Address+":6443", &tls.Config{ServerName: name, InsecureSkipVerify: true})
+// shows wants a certificate for a server name that a CA has signed.
+func (s *story) shows(name, issuer string, ca []byte) error {
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(ca)
+	conn, err := tls.Dial("tcp", s.Address+":6443", &tls.Config{ServerName: name, RootCAs: trusted})
 	if err != nil {
 		return err
 	}
@@ -150,7 +154,7 @@ func (s *story) reboot(t *testing.T) {
 		_, err := s.kube.CoreV1().Namespaces().Get(s.ctx, "tests", metav1.GetOptions{})
 		return err
 	})
-	if err := s.shows(routeHost, "test"); err != nil {
+	if err := s.shows(routeHost, "test", s.routeCA); err != nil {
 		t.Error(err)
 	}
 }

@@ -48,6 +48,8 @@ type story struct {
 	admin  *rest.Config
 	kube   *kubernetes.Clientset
 	custom dynamic.Interface
+	// routeCA signed the named certificate.
+	routeCA []byte
 }
 
 func (s *story) use(config *rest.Config) {

@@ -1,8 +1,11 @@
 package guest_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,13 +30,15 @@ type machine struct {
 	parts  guest.Parts
 	disk   string
 	signer ssh.Signer
+	// hostKey is what the guest showed first; nil before that.
+	hostKey ssh.PublicKey
 }
 
 // boot starts a guest from a new copy of the pristine disk.
 func boot(t *testing.T, faults ...string) *machine {
 	t.Helper()
-	if testing.Short() || os.Geteuid() != 0 {
-		t.Skip("boots a guest: needs root and time")
+	if os.Geteuid() != 0 {
+		t.Fatal("run as root: a guest has mounts and namespaces of its own")
 	}
 	parts, err := guest.Build(t.Context(), "")
 	if err != nil {
@@ -81,8 +86,18 @@ func readKey(t *testing.T, file string) ssh.Signer {
 func (m *machine) dial(key ssh.Signer) (*ssh.Client, error) {
 	return ssh.Dial("tcp", m.Address+":22", &ssh.ClientConfig{
 		User: "core", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, Timeout: 10 * time.Second,
-		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+		HostKeyCallback: m.pinHostKey, HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
 	})
+}
+
+func (m *machine) pinHostKey(_ string, _ net.Addr, key ssh.PublicKey) error {
+	if m.hostKey == nil {
+		m.hostKey = key
+	}
+	if !bytes.Equal(m.hostKey.Marshal(), key.Marshal()) {
+		return errors.New("the guest shows another host key than before")
+	}
+	return nil
 }
 
 // login waits for sshd.
@@ -172,6 +187,7 @@ func TestLoginFaults(t *testing.T) {
 		if err := m.Reboot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		m.hostKey = nil
 		if after := m.must(m.login(), "cat /etc/ssh/ssh_host_ed25519_key.pub"); after == before {
 			t.Error("the host key is the same after the reset")
 		}

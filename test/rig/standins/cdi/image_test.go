@@ -127,7 +127,7 @@ func TestDownload(t *testing.T) {
 
 func TestDownloadConvertsQcow2(t *testing.T) {
 	if _, err := exec.LookPath("qemu-img"); err != nil {
-		t.Skip("needs qemu-img")
+		t.Fatal("qemu-img is missing: apt-get install qemu-utils, or make rig-up")
 	}
 	dir := t.TempDir()
 	raw := sparse(t, dir)
