@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -17,11 +18,10 @@ import (
 
 const controllerUser = "system:serviceaccount:" + guestcluster.SystemNamespace + ":guestcluster-controller"
 
-// TestControllerHasOnlyItsRights runs the controllers as the ServiceAccount
-// that config/ describes. It runs alone: they see all namespaces.
-func TestControllerHasOnlyItsRights(t *testing.T) {
-	installBundles(t)
-	for _, file := range []string{"201-controller-rbac.yaml", "202-namespace-roles.yaml", "206-bundle-controller-rbac.yaml"} {
+// shippedRights applies files of config/ and returns how to be the controller with them.
+func shippedRights(t *testing.T, files ...string) *rest.Config {
+	t.Helper()
+	for _, file := range files {
 		objects, err := server.ReadFile(filepath.Join(server.Root(), "config", file))
 		if err != nil {
 			t.Fatal(err)
@@ -36,6 +36,14 @@ func TestControllerHasOnlyItsRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return config
+}
+
+// TestControllerHasOnlyItsRights runs the controllers as the ServiceAccount
+// that config/ describes. It runs alone: they see all namespaces.
+func TestControllerHasOnlyItsRights(t *testing.T) {
+	installBundles(t)
+	config := shippedRights(t, "201-controller-rbac.yaml", "202-namespace-roles.yaml", "206-bundle-controller-rbac.yaml")
 	w := newWorld(t, nil)
 	broker.StartSet(t, config, broker.SetOptions{Guests: w.guests})
 	t.Cleanup(w.giveBack)

@@ -1,7 +1,6 @@
 package broker_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,28 +12,13 @@ import (
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/test/internal/broker"
-	"opdev.io/guestcluster/test/internal/server"
 )
 
 // TestBundlesNeedOnlyShippedRights runs all controllers as the ServiceAccount
 // that config/ describes. It runs alone: they see all namespaces.
 func TestBundlesNeedOnlyShippedRights(t *testing.T) {
 	b := newBundleWorld(t, nil)
-	for _, file := range []string{"201-controller-rbac.yaml", "202-namespace-roles.yaml", "206-bundle-controller-rbac.yaml"} {
-		objects, err := server.ReadFile(filepath.Join(server.Root(), "config", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, object := range objects {
-			if err := shared.Apply(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	config, err := shared.ConfigFor(controllerUser, "system:serviceaccounts", "system:serviceaccounts:"+guestcluster.SystemNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := shippedRights(t, "201-controller-rbac.yaml", "202-namespace-roles.yaml", "206-bundle-controller-rbac.yaml")
 	w := newWorld(t, nil)
 	bindRole(t, w.namespace, access.InstancesRole)
 	broker.StartSet(t, config, broker.SetOptions{Guests: w.guests})

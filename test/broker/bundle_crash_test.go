@@ -37,16 +37,7 @@ func TestBundleCrashBetweenAnyTwoWrites(t *testing.T) {
 	for i := range bundleScenarios {
 		t.Run(bundleScenarios[i].name, func(t *testing.T) {
 			t.Parallel()
-			points := crashBundle(t, i, broker.NewCrash(0, false))
-			t.Logf("%d writes", points)
-			for at := 1; at <= points+1; at++ {
-				for _, sent := range []bool{false, true} {
-					t.Run(fmt.Sprintf("at %d sent %t", at, sent), func(t *testing.T) {
-						t.Parallel()
-						crashBundle(t, i, broker.NewCrash(at, sent))
-					})
-				}
-			}
+			crashEverywhere(t, func(t *testing.T, crash *broker.Crash) int { return crashBundle(t, i, crash) })
 		})
 	}
 }
@@ -58,21 +49,7 @@ func crashBundle(t *testing.T, scenario int, crash *broker.Crash) int {
 	s.prepare(w)
 	first.Stop()
 	s.begin(w)
-	doomed := w.start(crash.Wrap)
-	eventually(t, "the end or the crash", func(ctx context.Context) string {
-		select {
-		case <-crash.Dead():
-			return ""
-		default:
-			return s.missing(ctx, w)
-		}
-	})
-	doomed.Stop()
-	w.start(nil)
-	if call := crash.Call(); call != "" {
-		t.Logf("crashed at %s", call)
-		eventually(t, "recovery from a crash at "+call, func(ctx context.Context) string { return s.missing(ctx, w) })
-	}
+	crashOnce(t, crash, w.start, func(ctx context.Context) string { return s.missing(ctx, w) })
 	return crash.Calls()
 }
 

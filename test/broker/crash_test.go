@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,17 +72,7 @@ func TestCrashBetweenAnyTwoWrites(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			points := s.run(t, broker.NewCrash(0, false))
-			t.Logf("%s: %d writes", s.name, points)
-			// A crash may delay events and so add or join writes: look beyond the count.
-			for at := 1; at <= points+1; at++ {
-				for _, sent := range []bool{false, true} {
-					t.Run(fmt.Sprintf("at %d sent %t", at, sent), func(t *testing.T) {
-						t.Parallel()
-						s.run(t, broker.NewCrash(at, sent))
-					})
-				}
-			}
+			crashEverywhere(t, s.run)
 		})
 	}
 }
@@ -94,25 +85,45 @@ func (s scenario) run(t *testing.T, crash *broker.Crash) int {
 	s.prepare(w)
 	first.Stop()
 	s.begin(w)
-	doomed := w.start(crash.Wrap)
-	w.eventually("the end or the crash", func(ctx context.Context) string {
+	crashOnce(t, crash, w.start, func(ctx context.Context) string { return s.missing(ctx, w) })
+	w.giveBack()
+	return crash.Calls()
+}
+
+// crashEverywhere plays a scenario without a crash, and then with one at each
+// of its writes: before it is sent, and with its answer lost.
+func crashEverywhere(t *testing.T, play func(*testing.T, *broker.Crash) int) {
+	points := play(t, broker.NewCrash(0, false))
+	t.Logf("%d writes", points)
+	// A crash may delay events and so add or join writes: look beyond the count.
+	for at := 1; at <= points+1; at++ {
+		for _, sent := range []bool{false, true} {
+			t.Run(fmt.Sprintf("at %d sent %t", at, sent), func(t *testing.T) {
+				t.Parallel()
+				play(t, broker.NewCrash(at, sent))
+			})
+		}
+	}
+}
+
+// crashOnce runs controllers until they crash or nothing is missing, and then
+// sound ones, which must recover.
+func crashOnce(t *testing.T, crash *broker.Crash, start func(func(http.RoundTripper) http.RoundTripper) *broker.Set, missing func(context.Context) string) {
+	doomed := start(crash.Wrap)
+	eventually(t, "the end or the crash", func(ctx context.Context) string {
 		select {
 		case <-crash.Dead():
 			return ""
 		default:
-			return s.missing(ctx, w)
+			return missing(ctx)
 		}
 	})
 	doomed.Stop()
+	start(nil)
 	if call := crash.Call(); call != "" {
 		t.Logf("crashed at %s", call)
-		w.start(nil)
-		w.eventually("recovery from a crash at "+call, func(ctx context.Context) string { return s.missing(ctx, w) })
-	} else {
-		w.start(nil)
+		eventually(t, "recovery from a crash at "+call, missing)
 	}
-	w.giveBack()
-	return crash.Calls()
 }
 
 func (w *world) lacksSpare(ctx context.Context) string {

@@ -2,45 +2,24 @@ package broker_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/injection"
 
-	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/binding"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
 	"opdev.io/guestcluster/pkg/reconciler/lease"
 	"opdev.io/guestcluster/test/internal/broker"
-	"opdev.io/guestcluster/test/internal/server"
 )
 
 // TestMachinesNeedOnlyTheirRights makes, restarts and destroys one as the
 // ServiceAccount that config/ describes. It runs alone: controllers see all namespaces.
 func TestMachinesNeedOnlyTheirRights(t *testing.T) {
 	w := newCRCWorld(t, nil)
-	for _, pattern := range []string{"201-*.yaml", "202-*.yaml", "206-*.yaml", "207-*.yaml"} {
-		files, err := filepath.Glob(filepath.Join(server.Root(), "config", pattern))
-		if err != nil || len(files) != 1 {
-			t.Fatalf("%s: %v, error %v", pattern, files, err)
-		}
-		objects, err := server.ReadFile(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, object := range objects {
-			if err := shared.Apply(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	config, err := shared.ConfigFor(controllerUser, "system:serviceaccounts", "system:serviceaccounts:"+guestcluster.SystemNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := shippedRights(t, "201-controller-rbac.yaml", "202-namespace-roles.yaml", "206-bundle-controller-rbac.yaml", "207-provision-crc-rbac.yaml")
 	bindRole(t, w.namespace, access.InstancesRole)
 	g := newBundle(t)
 	g.ready()

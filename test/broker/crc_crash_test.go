@@ -55,16 +55,7 @@ func TestCRCCrashBetweenAnyTwoWrites(t *testing.T) {
 	for n := range crcScenarios {
 		t.Run(crcScenarios[n].name, func(t *testing.T) {
 			t.Parallel()
-			points := crashCRC(t, n, broker.NewCrash(0, false))
-			t.Logf("%d writes", points)
-			for at := 1; at <= points+1; at++ {
-				for _, sent := range []bool{false, true} {
-					t.Run(fmt.Sprintf("at %d sent %t", at, sent), func(t *testing.T) {
-						t.Parallel()
-						crashCRC(t, n, broker.NewCrash(at, sent))
-					})
-				}
-			}
+			crashEverywhere(t, func(t *testing.T, crash *broker.Crash) int { return crashCRC(t, n, crash) })
 		})
 	}
 }
@@ -78,23 +69,7 @@ func crashCRC(t *testing.T, scenario int, crash *broker.Crash) int {
 	s.prepare(w, g)
 	first.Stop()
 	s.begin(w, g)
-	doomed := w.start(crash.Wrap)
-	w.eventually("the end or the crash", func(ctx context.Context) string {
-		select {
-		case <-crash.Dead():
-			return ""
-		default:
-			return s.missing(ctx, w)
-		}
-	})
-	doomed.Stop()
-	if call := crash.Call(); call != "" {
-		t.Logf("crashed at %s", call)
-		w.start(nil)
-		w.eventually("recovery from a crash at "+call, func(ctx context.Context) string { return s.missing(ctx, w) })
-	} else {
-		w.start(nil)
-	}
+	crashOnce(t, crash, w.start, func(ctx context.Context) string { return s.missing(ctx, w) })
 	w.giveBack()
 	g.stands()
 	return crash.Calls()
