@@ -111,7 +111,8 @@ type ClusterInstanceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Topology string `json:"topology,omitempty"`
-	// APIEndpoint is the external https URL of the guest API, assigned before provisioning and kept for life.
+	// APIEndpoint is the external URL of the guest API, https://api-<part of the name>-<16 hex>.<ingress domain>;
+	// assigned before provisioning and kept for life.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	APIEndpoint string `json:"apiEndpoint,omitempty"`

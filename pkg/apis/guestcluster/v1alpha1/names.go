@@ -11,25 +11,40 @@ import (
 // DefaultArch is the architecture of a bundle when nothing names one.
 const DefaultArch = "amd64"
 
-// readableNameLength bounds the part of the instance's name in derived names,
-// so that gc-<part>-<hash> plus a suffix is a DNS label.
-const readableNameLength = 30
+const (
+	// readableNameLength bounds the part of the instance's name in derived names,
+	// so that gc-<part>-<hash> plus a suffix is a DNS label.
+	readableNameLength = 30
+	maxLabelLength     = 63
+	maxHostLength      = 253
+)
 
 // DerivedName is the name of the instance's Service, Route, ServiceAccount, Role
-// and RoleBindings, the start of all its others' and its hostname's first label. It hashes
-// namespace, name and UID: a slot's next instance shares nothing with the last.
+// and RoleBindings, and the start of all its others'. It hashes namespace, name
+// and UID: a slot's next instance shares nothing with the last.
 func (i *ClusterInstance) DerivedName() string {
-	sum := sha256.Sum256([]byte(i.Namespace + "/" + i.Name + "/" + string(i.UID)))
-	part := strings.ReplaceAll(i.Name, ".", "-")
-	if len(part) > readableNameLength {
-		part = part[:readableNameLength]
-	}
-	return fmt.Sprintf("gc-%s-%s", strings.TrimRight(part, "-"), hex.EncodeToString(sum[:5]))
+	return fmt.Sprintf("gc-%s-%s", i.readable(readableNameLength), i.hash(5))
 }
 
-// Hostname is the external host of the guest API below an ingress domain.
+// Hostname is the external host of the guest API below an ingress domain:
+// api-<part>-<hash>. A long domain shortens the part, never the hash, which
+// alone keeps tenant/a-b and tenant-a/b, and two lives of a slot, apart.
 func (i *ClusterInstance) Hostname(domain string) string {
-	return i.DerivedName() + "." + domain
+	hash := i.hash(8)
+	room := min(maxLabelLength, maxHostLength-len("."+domain)) - len("api--"+hash)
+	return fmt.Sprintf("api-%s-%s.%s", i.readable(max(room, 1)), hash, domain)
+}
+
+// readable is the start of the instance's name as part of a DNS label.
+func (i *ClusterInstance) readable(length int) string {
+	part := strings.ReplaceAll(i.Name, ".", "-")
+	return strings.TrimRight(part[:min(length, len(part))], "-")
+}
+
+// hash of who this instance is. No part of an identity contains the separator.
+func (i *ClusterInstance) hash(bytes int) string {
+	sum := sha256.Sum256([]byte(i.Namespace + "/" + i.Name + "/" + string(i.UID)))
+	return hex.EncodeToString(sum[:bytes])
 }
 
 // RunName is the deterministic name of the provisioning run of an attempt.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,10 +41,39 @@ func TestDerivedNamesAreDNSLabels(t *testing.T) {
 					t.Errorf("%s %q (%d characters): %v", what, got, len(got), problems)
 				}
 			}
-			if got := i.Hostname("apps.example.com"); got != i.DerivedName()+".apps.example.com" {
-				t.Errorf("hostname %q", got)
+		})
+	}
+}
+
+var hostShape = regexp.MustCompile(`^api-([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)-[0-9a-f]{16}\.(.+)$`)
+
+func TestHostnames(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("d", 49)+".", 5)
+	tests := map[string]struct{ name, domain, part string }{
+		"a pool's instance":                    {"crc-pool-0", "apps.example.com", "crc-pool-0"},
+		"a name that starts with a digit":      {"4.19-0", "apps.example.com", "4-19-0"},
+		"the longest name of a pool's member":  {strings.Repeat("p", 40) + "-499", "apps.example.com", strings.Repeat("p", 40) + "-4"},
+		"a dash where the name is cut":         {strings.Repeat("a", 41) + "-bcd", "apps.example.com", strings.Repeat("a", 41)},
+		"a domain that leaves room for little": {"crc-pool-0", long[:225], "crc-po"},
+		"a domain that leaves room for none":   {"crc-pool-0", long[:240], "c"},
+	}
+	for sentence, tt := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			got := instance("clusters", tt.name, "uid-1").Hostname(tt.domain)
+			shape := hostShape.FindStringSubmatch(got)
+			if shape == nil || shape[1] != tt.part || shape[2] != tt.domain {
+				t.Fatalf("host is %q, want api-%s-<16 hex>.%s", got, tt.part, tt.domain)
+			}
+			if label, _, _ := strings.Cut(got, "."); len(label) > 63 {
+				t.Errorf("the first label has %d characters", len(label))
+			}
+			if len(tt.domain) <= 230 && len(got) > 253 {
+				t.Errorf("the host has %d characters", len(got))
 			}
 		})
+	}
+	if one, other := instance("tenant", "a-b", "u").Hostname("d"), instance("tenant-a", "b", "u").Hostname("d"); one[len(one)-18:] == other[len(other)-18:] {
+		t.Errorf("tenant/a-b and tenant-a/b have the hash of %s", one)
 	}
 }
 
@@ -59,6 +89,9 @@ func TestDerivedNamesShareNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if other.DerivedName() == first.DerivedName() {
 				t.Errorf("both are called %s", other.DerivedName())
+			}
+			if other.Hostname("d") == first.Hostname("d") {
+				t.Errorf("both have host %s", other.Hostname("d"))
 			}
 		})
 	}
