@@ -16,7 +16,8 @@ var secrets = []struct {
 	{regexp.MustCompile(`\$2[abxy]\$\d\d\$[./A-Za-z0-9]+`), Mark},
 	{regexp.MustCompile(`(?i)\b([a-z_-]*(password|passwd|passphrase|token|api-?key|[a-z]+-key-data))(\\?["']?\s*[:=]\s*)(\\?"[^"]*"|'[^']*'|\S+)`), "$1$3" + Mark},
 	{regexp.MustCompile(`(?i)(\\?["']?\bauth\\?["']?\s*[:=]\s*)(\\?"[^"]*"|'[^']*'|[A-Za-z0-9+/]{4,}={0,2})`), "$1" + Mark},
-	{regexp.MustCompile(`://[^/\s:@]+:[^/\s@]+@`), "://" + Mark + "@"},
+	// A kubeadmin password stands alone in logs of installers.
+	{regexp.MustCompile(`\b[A-Za-z0-9]{5}(-[A-Za-z0-9]{5}){3}\b`), Mark},
 }
 
 var (
@@ -25,8 +26,24 @@ var (
 	checksum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
+var (
+	address  = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://([^\s"'<>\\]|\\u00[0-9a-f]{2})+`) // as JSON writes & too
+	userinfo = regexp.MustCompile(`://[^/?#]*@`)
+	query    = regexp.MustCompile(`[?#].*?([:;,.)\]}]*)$`)
+)
+
+// URLs removes user, password, query and fragment from all URLs in a text:
+// URLs that were signed in advance carry their credential in the query.
+func URLs(text string) string {
+	return address.ReplaceAllStringFunc(text, func(url string) string {
+		url = userinfo.ReplaceAllString(url, "://"+Mark+"@")
+		return query.ReplaceAllString(url, "?"+Mark+"$1")
+	})
+}
+
 // Text removes what may be a credential from a text.
 func Text(text string) string {
+	text = URLs(text)
 	for _, s := range secrets {
 		text = s.pattern.ReplaceAllString(text, s.with)
 	}

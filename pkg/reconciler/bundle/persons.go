@@ -134,7 +134,8 @@ func (r *PersonsRuns) makeBundle(ctx context.Context, run *pipelinev1.PipelineRu
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case apierrors.IsInvalid(err):
-		return controller.NewPermanentError(fmt.Errorf("PipelineRun %s prepares nothing that can be a CRCBundle: %w", run.Name, err))
+		// The API server quotes what it refuses, such as a URL with a password.
+		return controller.NewPermanentError(fmt.Errorf("PipelineRun %s prepares nothing that can be a CRCBundle: %s", run.Name, runs.Redact(err.Error())))
 	case err != nil:
 		return fmt.Errorf("create CRCBundle %s: %w", bundle.Name, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"opdev.io/guestcluster/pkg/redact"
 )
 
 // Runner does a step's work. It is safe to run again after any failure.
@@ -35,14 +37,25 @@ func (c Command) Flags() *flag.FlagSet {
 func (c Command) Main(ctx context.Context, args []string, stderr io.Writer) int {
 	err := c.Execute(ctx, args, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", c.Name, err)
+		fmt.Fprintf(&clean{stderr}, "%s: %v\n", c.Name, err)
 	}
 	return ExitCode(err)
 }
 
-// Execute parses args and runs the step.
+// clean passes texts on without what URLs may carry. Steps write whole lines.
+type clean struct{ to io.Writer }
+
+func (c *clean) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(c.to, redact.URLs(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Execute parses args and runs the step. What it tells, and why it failed,
+// names URLs without user, password and query.
 func (c Command) Execute(ctx context.Context, args []string, progress io.Writer) error {
-	flags, runner := c.build(progress)
+	flags, runner := c.build(&clean{progress})
 	if err := parse(flags, args); err != nil {
 		return err
 	}

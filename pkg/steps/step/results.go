@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/redact"
 )
 
 // failurePath is the flag of steps whose Task has a result for why it failed:
@@ -21,7 +22,7 @@ func BindFailure(flags *flag.FlagSet) {
 
 // explain is best effort: the error itself is what counts.
 func explain(path string, err error) {
-	_ = os.WriteFile(path, []byte(v1alpha1.Truncate(err.Error(), maxFailure)), 0o644)
+	_ = os.WriteFile(path, []byte(v1alpha1.Truncate(redact.URLs(err.Error()), maxFailure)), 0o644)
 }
 
 // Result is a value for the file that the Task names. Never a secret: results

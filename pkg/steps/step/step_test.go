@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -48,6 +49,28 @@ func TestAFailingStepSaysWhyInItsResult(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(path); err != nil || len(raw) == 0 || len(raw) > maxFailure {
 		t.Errorf("%d bytes, %v", len(raw), err)
+	}
+}
+
+func TestURLsAreToldWithoutWhatIsSecret(t *testing.T) {
+	const signed = "https://me:canary@h/disk?sig=canary"
+	path, out := filepath.Join(t.TempDir(), "failure"), &strings.Builder{}
+	command := Command{Name: "x", New: func(flags *flag.FlagSet, progress io.Writer) Runner {
+		BindFailure(flags)
+		return runner(func(context.Context) error {
+			fmt.Fprintf(progress, "looking at %s\n", signed)
+			return InfraError("%s: 503", signed)
+		})
+	}}
+	if code := command.Main(context.Background(), []string{"--failure-path=" + path}, out); code != ExitInfra {
+		t.Errorf("exit code %d", code)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String() + string(raw); strings.Contains(text, "canary") || strings.Count(text, "h/disk?") != 3 || strings.Count(text, ": 503") != 2 {
+		t.Errorf("it said %q", text)
 	}
 }
 

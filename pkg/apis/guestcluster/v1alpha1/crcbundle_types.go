@@ -43,15 +43,15 @@ type CRCBundleSpec struct {
 	// +kubebuilder:default=amd64
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Arch string `json:"arch"`
-	// BundleURL overrides the public mirror's URL of the bundle.
+	// BundleURL overrides the public mirror's URL of the bundle: https, without user and password.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^https://`
+	// +kubebuilder:validation:Pattern=`^https://[^\s/?#@\\]+([/?#]\S*)?$`
 	BundleURL string `json:"bundleURL,omitempty"`
-	// SHA256URL overrides the URL of the list of checksums.
+	// SHA256URL overrides the URL of the list of checksums: https, without user and password.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^https://`
+	// +kubebuilder:validation:Pattern=`^https://[^\s/?#@\\]+([/?#]\S*)?$`
 	SHA256URL string `json:"sha256URL,omitempty"`
 	// SHA256 is the checksum of the bundle file, in hexadecimal; it wins over the list.
 	// +optional

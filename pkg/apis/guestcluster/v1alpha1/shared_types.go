@@ -39,7 +39,8 @@ type LocalReference struct {
 
 // ClusterTemplate says what an instance is made from.
 type ClusterTemplate struct {
-	// CRCVersion is the OpenShift Local bundle version, such as 4.19.3 (crc). It wins over releaseImage.
+	// CRCVersion is the OpenShift Local bundle version, such as 4.19.3 (crc). It wins: beside it,
+	// releaseImage and bundleSSHKeyRef are ignored.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-.+][0-9A-Za-z.-]+)?$`
@@ -48,10 +49,13 @@ type ClusterTemplate struct {
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
 	CRCArch string `json:"crcArch,omitempty"`
-	// ReleaseImage is the URL of a disk image extracted from a bundle (crc without crcVersion).
+	// ReleaseImage is the URL of a disk image extracted from a bundle; ignored beside crcVersion (crc). Serve it by
+	// https:// or docker://: by http:// anybody on the way may put another disk in its place, for nothing checks it.
+	// A user and password in it are refused.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@\\]+([/?#]\S*)?|[^\s/?#@\\]+(/[^\s/?#\\]\S*)?)$`
 	ReleaseImage string `json:"releaseImage,omitempty"`
 	// OCPVersion is the version CI expects; another one is reported as condition VersionMismatch.
 	// +optional
@@ -81,7 +85,7 @@ type ClusterTemplate struct {
 	// PullSecretRef names a Secret with key .dockerconfigjson in the pool's namespace; default pull-secret (crc).
 	// +optional
 	PullSecretRef *LocalReference `json:"pullSecretRef,omitempty"`
-	// BundleSSHKeyRef names a Secret with key id_ecdsa in the pool's namespace (crc without crcVersion).
+	// BundleSSHKeyRef names a Secret with key id_ecdsa in the pool's namespace; ignored beside crcVersion (crc).
 	// +optional
 	BundleSSHKeyRef *LocalReference `json:"bundleSSHKeyRef,omitempty"`
 	// Params are handed to the Pipeline (custom).
