@@ -47,18 +47,13 @@ func (g *guest) version(ctx context.Context) (string, error) {
 	if err := g.get(ctx, "/version", &kubernetes); err != nil {
 		return "", err
 	}
-	var openshift struct {
-		Status struct {
-			Desired struct {
-				Version string `json:"version"`
-			} `json:"desired"`
-		} `json:"status"`
-	}
+	var openshift clusterVersion
 	version := kubernetes.GitVersion
 	err := g.get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &openshift)
 	if err == nil {
-		version = openshift.Status.Desired.Version
-	} else if !errors.Is(err, errNotServed) {
+		version, err = openshift.completed()
+	}
+	if err != nil && !errors.Is(err, errNotServed) {
 		return "", err
 	}
 	version = strings.TrimPrefix(version, "v")
@@ -66,6 +61,31 @@ func (g *guest) version(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the guest does not tell its version yet")
 	}
 	return version, nil
+}
+
+// clusterVersion is what is read of OpenShift's ClusterVersion.
+type clusterVersion struct {
+	Status struct {
+		Desired release `json:"desired"`
+		// History has the newest first.
+		History []release `json:"history"`
+	} `json:"status"`
+}
+
+type release struct {
+	State   string `json:"state"`
+	Version string `json:"version"`
+}
+
+// completed is the version that runs: the desired one may be on its way.
+func (v *clusterVersion) completed() (string, error) {
+	for _, r := range v.Status.History {
+		if r.State == "Completed" && r.Version != "" {
+			return r.Version, nil
+		}
+	}
+	return "", fmt.Errorf("the guest's ClusterVersion has no Completed entry in its history: version %q is on its way, or failing: see the guest's operators",
+		v.Status.Desired.Version)
 }
 
 func (g *guest) get(ctx context.Context, path string, into any) error {

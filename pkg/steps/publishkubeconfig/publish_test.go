@@ -188,6 +188,29 @@ func TestThePasswordOfKubeadminIsPublishedWhereThereIsOne(t *testing.T) {
 }
 
 func TestOpenShiftTellsItsOwnVersion(t *testing.T) {
+	for name, status := range map[string]string{
+		"when it was installed":         `"history":[{"state":"Completed","version":"4.19.3"}]`,
+		"while an update is on its way": `"desired":{"version":"4.20.0"},"history":[{"state":"Partial","version":"4.20.0"},{"state":"Completed","version":"4.19.3"}]`,
+		"after an update":               `"desired":{"version":"4.19.3"},"history":[{"state":"Completed","version":"4.19.3"},{"state":"Completed","version":"4.18.1"}]`,
+	} {
+		t.Run(name, func(t *testing.T) { tellsVersion(t, `{"status":{`+status+`}}`) })
+	}
+}
+
+func TestAVersionThatIsNotInstalledIsNotTold(t *testing.T) {
+	b := newBench(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/config.openshift.io/v1/clusterversions/version" {
+			kubernetes(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(`{"status":{"desired":{"version":"4.20.0"},"history":[{"state":"Partial","version":"4.20.0"}]}}`))
+	}))
+	b.secret("demo-0")
+	b.step.Timeout = time.Second
+	b.run(step.ExitTimeout, `no Completed entry in its history: version "4.20.0" is on its way`)
+}
+
+func tellsVersion(t *testing.T, answer string) {
 	asked := 0
 	b := newBench(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/apis/config.openshift.io/v1/clusterversions/version" {
@@ -198,7 +221,7 @@ func TestOpenShiftTellsItsOwnVersion(t *testing.T) {
 			_, _ = w.Write([]byte(`{}`)) // its operator has not looked yet
 			return
 		}
-		_, _ = w.Write([]byte(`{"status":{"desired":{"version":"4.19.3"}}}`))
+		_, _ = w.Write([]byte(answer))
 	}))
 	b.secret("demo-0")
 	b.run(0, "")
