@@ -103,11 +103,14 @@ func (f *fixup) keepServers(ctx context.Context, servers []string) (bool, error)
 	return false, f.link.Write(ctx, guest.Root, managerConf, 0o644, []byte(wanted))
 }
 
-// tellManager is false when NetworkManager does not know OVN's bridge.
+// tellManager is false when NetworkManager does not know OVN's bridge. A
+// setting takes servers of its own family only; those of IPv6 may be refused
+// where the bridge has no IPv6, and stand in managerConf anyway.
 func (f *fixup) tellManager(ctx context.Context, servers []string) (bool, error) {
+	four, six := families(servers)
+	modify := "sudo -n nmcli con modify --temporary ovs-if-br-ex "
 	out, err := f.link.Try(ctx, guest.Command{
-		Doing: "tell NetworkManager the name servers",
-		Line:  "sudo -n nmcli con modify --temporary ovs-if-br-ex ipv4.dns " + strings.Join(servers, ",") + " ipv4.dns-search " + searchName,
+		Doing: "tell NetworkManager the name servers", Line: modify + "ipv4.dns " + strings.Join(four, ",") + " ipv4.dns-search " + searchName,
 	})
 	if err != nil {
 		return false, err
@@ -115,6 +118,15 @@ func (f *fixup) tellManager(ctx context.Context, servers []string) (bool, error)
 	if out.Code != 0 {
 		fmt.Fprintln(f.out, "NetworkManager does not know ovs-if-br-ex: writing "+resolvConf)
 		return false, nil
+	}
+	if len(six) > 0 {
+		out, err := f.link.Try(ctx, guest.Command{Doing: "tell NetworkManager the name servers of IPv6", Line: modify + "ipv6.dns " + strings.Join(six, ",")})
+		if err != nil {
+			return false, err
+		}
+		if out.Code != 0 {
+			fmt.Fprintln(f.out, "NetworkManager takes no IPv6 name servers for ovs-if-br-ex: they stand in "+managerConf)
+		}
 	}
 	_, err = f.link.Run(ctx, guest.Command{
 		Doing: "restart NetworkManager", Line: "sudo -n systemctl restart NetworkManager.service", Timeout: managerTimeout,
@@ -136,6 +148,18 @@ func (f *fixup) writeResolvConf(ctx context.Context, servers []string) error {
 	}
 	_, err = f.link.Try(ctx, guest.Command{Doing: "reload NetworkManager", Line: "sudo -n systemctl reload NetworkManager.service"})
 	return err
+}
+
+// families splits name servers by what they are reached with.
+func families(servers []string) (four, six []string) {
+	for _, server := range servers {
+		if address, err := netip.ParseAddr(server); err == nil && address.Is6() {
+			six = append(six, server)
+		} else {
+			four = append(four, server)
+		}
+	}
+	return four, six
 }
 
 func without(list []string, item string) []string {

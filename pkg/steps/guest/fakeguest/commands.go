@@ -56,7 +56,8 @@ var commands = []command{
 	}),
 	does(`systemctl (start|restart|enable|reload) (\S+?)(?:\.service)?`, (*Guest).unit),
 	does(`systemctl daemon-reload`, says("")),
-	does(`nmcli con modify --temporary ovs-if-br-ex ipv4.dns (\S+) ipv4.dns-search crc.testing`, (*Guest).nmcli),
+	does(`nmcli con modify --temporary ovs-if-br-ex (ipv4).dns (\S+) ipv4.dns-search crc.testing`, (*Guest).nmcli),
+	does(`nmcli con modify --temporary ovs-if-br-ex (ipv6).dns (\S+)`, (*Guest).nmcli),
 	does(`host -R 3 (\S+)`, (*Guest).host),
 	does(`journalctl .*|.*systemctl .*list-units.*`, says("kubelet: token=Q2FuYXJ5VG9rZW4\nsshd: Accepted publickey for core\n")),
 }
@@ -130,7 +131,16 @@ func (g *Guest) nmcli(c call) (string, string, int) {
 	if g.NoOVS || !strings.Contains(g.units["ovs-configuration"], "active") {
 		return "", "Error: unknown connection 'ovs-if-br-ex'.\n", 10
 	}
-	g.con = strings.Split(c.match[1], ",")
+	servers := strings.Split(c.match[2], ",")
+	for _, server := range servers {
+		if six := strings.Contains(server, ":"); six != (c.match[1] == "ipv6") || six && g.NoIPv6 {
+			return "", "Error: failed to modify " + c.match[1] + ".dns: invalid address '" + server + "'.\n", 2
+		}
+	}
+	if c.match[1] == "ipv4" {
+		g.con = nil
+	}
+	g.con = append(g.con, servers...)
 	return "", "", 0
 }
 

@@ -29,9 +29,11 @@ const (
 type Faults struct {
 	Refuse, Hang bool
 	// DropAfter ends every connection after so many commands.
-	DropAfter      int
-	SudoDenied     bool
-	NoOVS, TwoXFS  bool
+	DropAfter     int
+	SudoDenied    bool
+	NoOVS, TwoXFS bool
+	// NoIPv6: the bridge has no IPv6 and takes no name servers of it.
+	NoIPv6         bool
 	APINever       bool
 	CSRNever       bool
 	OperatorsNever bool

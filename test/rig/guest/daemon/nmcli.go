@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +119,13 @@ func (m *manager) modify(temporary bool, args []string) reply {
 			continue
 		}
 		settings[key] = args[i+1]
+	}
+	for _, key := range []string{"ipv4.dns", "ipv6.dns"} {
+		for _, server := range words(settings[key]) {
+			if a, err := netip.ParseAddr(server); err != nil || a.Is4() != (key == "ipv4.dns") {
+				return failed(badUsage, "Error: failed to modify %s: invalid IP address: Invalid address '%s'.", key, server)
+			}
+		}
 	}
 	if err := writeConnection(name, settings, temporary); err != nil {
 		return failed(1, "Error: Failed to modify connection '%s': %v", name, err)
