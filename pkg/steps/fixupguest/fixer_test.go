@@ -65,14 +65,12 @@ func (b *bench) objects(id *identity) {
 	secret = corev1.Secret{}
 	b.guest.API.Get(fakeguest.Passwords, &secret) // base64, or it would not decode
 	rows := strings.Split(strings.TrimSpace(string(secret.Data["htpasswd"])), "\n")
-	if len(rows) != 3 || rows[1] != "tester:$apr1$kept$as-it-is" {
-		b.Errorf("htpasswd: %q", rows)
+	if len(rows) != 2 || rows[0] != "tester:$apr1$kept$as-it-is" {
+		b.Fatalf("htpasswd: %q", rows)
 	}
-	for row, password := range map[string]string{rows[0]: "developer", rows[2]: fakeguest.KubeadminPassword} {
-		_, hash, _ := strings.Cut(row, ":")
-		if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) != nil {
-			b.Errorf("the password in %q does not verify", row)
-		}
+	user, hash, _ := strings.Cut(rows[1], ":")
+	if user != "kubeadmin" || bcrypt.CompareHashAndPassword([]byte(hash), []byte(fakeguest.KubeadminPassword)) != nil {
+		b.Errorf("the password in %q does not verify", rows[1])
 	}
 	var ca corev1.ConfigMap
 	if b.guest.API.Get(fakeguest.AdminCA, &ca); ca.Data["ca-bundle.crt"] != string(id.adminCA) {
@@ -213,6 +211,28 @@ func TestABundleWithoutOVSKeepsItsResolver(t *testing.T) {
 	b.converged()
 	b.guest.RestartNetworkManager()
 	b.converged()
+}
+
+func TestNameServersOfBothFamiliesAreKept(t *testing.T) {
+	for name, none := range map[string]bool{"a bridge with IPv6": false, "a bridge without": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.guest.NoIPv6 = none
+			b.guest.SetFile(resolvConf, "nameserver 2001:db8::53\nnameserver "+fakeguest.Upstream+"\n")
+			b.run(0)
+			b.converged()
+			if got := b.guest.File(resolvConf); strings.Count(got, "nameserver 2001:db8::53\n") != 1 || !strings.Contains(got, "search crc.testing") {
+				t.Errorf("resolv.conf: %q", got)
+			}
+			said := strings.Join(b.guest.Said(), "\n")
+			if !strings.Contains(said, "ipv4.dns "+fakeguest.Address+","+fakeguest.Upstream+" ") || !strings.Contains(said, "ipv6.dns 2001:db8::53") || strings.Contains(said, "tee "+resolvConf) {
+				t.Errorf("NetworkManager was not told by family:\n%s", said)
+			}
+			if told := strings.Contains(b.out.String(), "takes no IPv6 name servers"); told != none {
+				t.Errorf("told of IPv6: %v", told)
+			}
+		})
+	}
 }
 
 func TestAKeyThatComesBackIsRemovedAgain(t *testing.T) {

@@ -2,6 +2,7 @@ package fixupguest
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
@@ -16,7 +17,8 @@ const (
 	passwordKey    = "htpasswd"
 )
 
-// setPasswords gives kubeadmin the instance's password and developer the usual one.
+// setPasswords gives kubeadmin the instance's password and takes user developer
+// away: everybody knows its password, which crc sets for people at their desks.
 func (f *fixup) setPasswords(ctx context.Context) error {
 	return f.within(ctx, func(api *guest.API) error {
 		var seen corev1.Secret
@@ -25,14 +27,20 @@ func (f *fixup) setPasswords(ctx context.Context) error {
 		}
 		present := string(seen.Data[passwordKey])
 		wanted, err := setPassword(present, "kubeadmin", f.id.kubeadmin, f.HashCost)
-		if err == nil {
-			wanted, err = setPassword(wanted, "developer", "developer", f.HashCost)
-		}
+		wanted = withoutUser(wanted, "developer")
 		if err != nil || wanted == present {
 			return err
 		}
 		return api.Patch(ctx, passwordSecret, seen.ObjectMeta, map[string]any{"data": map[string][]byte{passwordKey: []byte(wanted)}})
 	})
+}
+
+func withoutUser(file, user string) string {
+	rows := slices.DeleteFunc(strings.SplitAfter(file, "\n"), func(row string) bool {
+		name, _, _ := strings.Cut(strings.TrimSpace(row), ":")
+		return name == user
+	})
+	return strings.Join(rows, "")
 }
 
 // setPassword replaces a user's line unless its hash fits; other lines stay.
