@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
+	"opdev.io/guestcluster/pkg/steps/kube"
 	"opdev.io/guestcluster/pkg/steps/step"
 	"opdev.io/guestcluster/pkg/steps/virt"
 )
@@ -69,7 +70,11 @@ func (b *bench) restart() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.step = &Creator{Options: options(), Clients: clients, Progress: b.out, Pause: wait.Backoff{Duration: time.Millisecond, Steps: 1},
+	sources, err := kube.NewObjects[corev1.PersistentVolumeClaim](b.api.Config(), virt.ClaimsResource, "guestcluster-bundles")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.step = &Creator{Options: options(), Clients: clients, Sources: sources, Progress: b.out, Pause: wait.Backoff{Duration: time.Millisecond, Steps: 1},
 		Now: b.clock}
 }
 

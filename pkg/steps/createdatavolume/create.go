@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
@@ -20,7 +22,9 @@ import (
 // Creator is the step.
 type Creator struct {
 	Options
-	Clients  virt.Clients
+	Clients virt.Clients
+	// Sources are the claims in the namespace of the golden volume.
+	Sources  *kube.Objects[corev1.PersistentVolumeClaim]
 	Progress io.Writer
 	// Pause is the back-off between looks, Now the clock.
 	Pause wait.Backoff
@@ -47,7 +51,10 @@ func Command() step.Command {
 }
 
 func (c *Creator) connect(config *rest.Config) (err error) {
-	c.Clients, err = virt.NewClients(config, c.Namespace)
+	if c.Clients, err = virt.NewClients(config, c.Namespace); err != nil {
+		return err
+	}
+	c.Sources, err = kube.NewObjects[corev1.PersistentVolumeClaim](config, virt.ClaimsResource, c.SourceNamespace)
 	return err
 }
 
@@ -63,6 +70,9 @@ func (c *Creator) Run(ctx context.Context) error {
 	c.log = &virt.Log{Out: c.Progress, Now: c.Now}
 	c.patience.Now = c.Now
 	c.log.Say("source", origin(c.source()))
+	if strings.HasPrefix(c.SourceURL, "http://") {
+		fmt.Fprintln(c.Progress, "warning: http:// has no integrity: anybody on the way may put another disk in its place; serve it by https://")
+	}
 	err := step.Retry(ctx, c.Pause, c.Progress, c.look)
 	return c.log.Explain(ctx, err, warnings)
 }
@@ -77,6 +87,9 @@ func (c *Creator) look(ctx context.Context) error {
 		return step.InfraError("DataVolume %s/%s was deleted by somebody while it was filled, or because there is no ClusterInstance %s with UID %s",
 			c.Namespace, c.Name, c.Instance, c.InstanceUID)
 	case disk.Missing:
+		if err := c.fits(ctx); err != nil {
+			return err
+		}
 		return c.create(ctx)
 	}
 	if disk.Volume != nil && !disk.Leaving {
@@ -93,6 +106,28 @@ func (c *Creator) look(ctx context.Context) error {
 		return err
 	}
 	return step.ErrAgain
+}
+
+// fits refuses a disk smaller than its golden volume: CDI tells that only when
+// a machine waits for the disk. Whether there is a source, and who may clone
+// it, is for CDI to say.
+func (c *Creator) fits(ctx context.Context) error {
+	if c.SourceVolume == "" {
+		return nil
+	}
+	claim, err := c.Sources.Get(ctx, c.SourceVolume)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return kube.Classify("read the golden volume", err, virt.Hint)
+	}
+	least, size := claim.Spec.Resources.Requests[corev1.ResourceStorage], resource.MustParse(c.Size)
+	if size.Cmp(least) >= 0 {
+		return nil
+	}
+	return step.UserError("a disk of %s is smaller than its golden volume %s/%s, which has %s: raise template.rootVolumeSize to %s or more",
+		size.String(), c.SourceNamespace, c.SourceVolume, least.String(), least.String())
 }
 
 func (c *Creator) create(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -211,6 +212,49 @@ func TestWhatIsNotOursIsRefused(t *testing.T) {
 				t.Error("it made something")
 			}
 		})
+	}
+}
+
+func TestTheDiskIsAtLeastItsGoldenVolume(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size string
+		code int
+	}{
+		"smaller": {"31Gi", step.ExitUser}, "as large": {"33Gi", 0}, "in other units": {"35433480192", 0}, "larger": {"80Gi", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, phase("Succeeded"))
+			b.api.Put("/api/v1/namespaces/guestcluster-bundles/persistentvolumeclaims/"+golden, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("33Gi")}},
+			}})
+			b.step.Size = tc.size
+			b.expect(tc.code, "a disk of 31Gi is smaller than its golden volume guestcluster-bundles/"+golden+", which has 33Gi: raise template.rootVolumeSize to 33Gi")
+			if made := b.posts(); (made > 0) != (tc.code == 0) {
+				t.Errorf("%d creations", made)
+			}
+		})
+	}
+}
+
+func TestASourceThatMayNotBeReadIsLeftToCDI(t *testing.T) {
+	b := newBench(t, phase("Succeeded"))
+	b.api.Fault(func(r *http.Request) int {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/guestcluster-bundles/") {
+			return http.StatusForbidden
+		}
+		return 0
+	})
+	b.expect(0, "")
+}
+
+func TestAnImageByHTTPIsWarnedOf(t *testing.T) {
+	for url, warned := range map[string]bool{"http://x/y.qcow2": true, "https://x/y.qcow2": false, "docker://x/y": false} {
+		b := newBench(t, phase("Succeeded"))
+		b.step.SourceVolume, b.step.SourceNamespace, b.step.SourceURL = "", "", url
+		b.expect(0, "")
+		if got := strings.Contains(b.out.String(), "no integrity"); got != warned {
+			t.Errorf("%s: warned %v\n%s", url, got, b.out)
+		}
 	}
 }
 
