@@ -39,7 +39,7 @@ func judge(vm *virtv1.VirtualMachine, vmi *virtv1.VirtualMachineInstance, schedu
 	if vmi != nil && vmi.Status.Phase == virtv1.Running {
 		s.address = address(vmi)
 		if s.address == "" {
-			s.said = "Running, but KubeVirt reports no address of its interface"
+			s.said = "Running, but KubeVirt reports no address of its interface: look at its virt-launcher pod's network and at the VM's console (virtctl console)"
 		}
 	}
 	if s.address == "" {
