@@ -68,6 +68,7 @@ func TestAnExpiredDiskBecomesAClusterThatSurvivesAReboot(t *testing.T) {
 	link := w.link(guestcluster.SSHPrivateKeyKey)
 	w.in(link, "cat /etc/resolv.conf", "nameserver 10.0.2.2\nnameserver 10.0.2.1\n")
 	w.in(link, "sudo -n systemctl restart NetworkManager.service && cat /etc/resolv.conf", "nameserver 10.0.2.2\nnameserver 10.0.2.1\n")
+	w.in(link, "printf users=; sudo -n oc get secret htpass-secret -n openshift-config --kubeconfig /opt/kubeconfig -o go-template='{{base64decode .data.htpasswd}}' | cut -d: -f1 | tr '\\n' ,", "users=kubeadmin,")
 	if err := w.guest.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
