@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -33,23 +34,14 @@ func TestMachinesThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := machineNamespace(t, tt.fault)
-			i := failedInstance(t, ns)
+			standalone(t, ns, crcVersion, "")
+			i := waitFailed(t, ns)
 			f := i.Status.Failure
 			if f.Task != tt.task || f.Step != tt.task || f.ExitCode != tt.code || !strings.Contains(f.Message, tt.says) {
 				t.Errorf("failure is %+v, want task %s, exit code %d, a message with %q", f, tt.task, tt.code, tt.says)
 			}
 			checkGathered(t, ns, i)
-			waitFor(t, "its VM, disk and rights to be gone", func(ctx context.Context) (bool, string) {
-				left, err := rig.OwnedBy(ctx, ns, i.UID)
-				for _, what := range left {
-					for _, kind := range []string{"virtualmachine", "datavolume", "persistentvolumeclaim", "secrets/", "services/", "routes/", "role", "serviceaccounts/"} {
-						if strings.HasPrefix(what, kind) {
-							return false, what
-						}
-					}
-				}
-				return err == nil, fmt.Sprint(err)
-			})
+			waitChildrenGone(t, ns, i)
 		})
 	}
 }
@@ -84,19 +76,25 @@ subjects: [{kind: ServiceAccount, name: guestcluster-controller, namespace: gues
 	if err := rig.ApplyText(t.Context(), ns, rigtest.PullSecret(guestcluster.DefaultPullSecret)); err != nil {
 		t.Fatal(err)
 	}
-	bundle := fmt.Sprintf("{apiVersion: guestcluster.opdev.io/v1alpha1, kind: CRCBundle, metadata: {name: %s}, spec: {version: %q}}", v1alpha1.BundleName(crcVersion, ""), crcVersion)
-	if err := rig.ApplyText(t.Context(), "", bundle); err != nil {
-		t.Fatal(err)
-	}
 	return ns
 }
 
-func failedInstance(t *testing.T, ns string) *v1alpha1.ClusterInstance {
+// standalone makes an instance without a pool, and the bundle that it needs.
+func standalone(t *testing.T, ns, version, pipeline string) {
 	t.Helper()
-	yaml := fmt.Sprintf("{apiVersion: guestcluster.opdev.io/v1alpha1, kind: ClusterInstance, metadata: {name: alone}, spec: {type: crc, provisioning: {timeout: 15m}, template: {crcVersion: %q}}}", crcVersion)
+	bundle := fmt.Sprintf("{apiVersion: guestcluster.opdev.io/v1alpha1, kind: CRCBundle, metadata: {name: %s}, spec: {version: %q}}", v1alpha1.BundleName(version, ""), version)
+	if err := rig.ApplyText(t.Context(), "", bundle); err != nil {
+		t.Fatal(err)
+	}
+	yaml := fmt.Sprintf("{apiVersion: guestcluster.opdev.io/v1alpha1, kind: ClusterInstance, metadata: {name: alone}, spec: {type: crc, provisioning: {timeout: 15m, pipeline: %q}, template: {crcVersion: %q}}}",
+		cmp.Or(pipeline, "provision-crc"), version)
 	if err := rig.ApplyText(t.Context(), ns, yaml); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func waitFailed(t *testing.T, ns string) *v1alpha1.ClusterInstance {
+	t.Helper()
 	var i *v1alpha1.ClusterInstance
 	waitFor(t, "a Failed instance", func(ctx context.Context) (bool, string) {
 		var err error
@@ -106,6 +104,22 @@ func failedInstance(t *testing.T, ns string) *v1alpha1.ClusterInstance {
 		return i.IsFailed(), fmt.Sprintf("%s: %+v", i.Status.Phase, i.Status.Conditions)
 	})
 	return i
+}
+
+// waitChildrenGone: of a failed instance only its run and what was gathered stay.
+func waitChildrenGone(t *testing.T, ns string, i *v1alpha1.ClusterInstance) {
+	t.Helper()
+	waitFor(t, "its VM, disk and rights to be gone", func(ctx context.Context) (bool, string) {
+		left, err := rig.OwnedBy(ctx, ns, i.UID)
+		for _, what := range left {
+			for _, kind := range []string{"virtualmachine", "datavolume", "persistentvolumeclaim", "secrets/", "services/", "routes/", "role", "serviceaccounts/"} {
+				if strings.HasPrefix(what, kind) {
+					return false, what
+				}
+			}
+		}
+		return err == nil, fmt.Sprint(err)
+	})
 }
 
 func checkGathered(t *testing.T, ns string, i *v1alpha1.ClusterInstance) {

@@ -28,8 +28,8 @@ type Rig struct {
 	Config  *rest.Config
 	// Root is the repository; manifests are named relative to it.
 	Root string
-	// program is the rig's own binary.
-	program string
+	// program is the rig's own binary, state its folder.
+	program, state string
 	// GuestImage is the rig's image with kube-apiserver, etcd and kubectl.
 	GuestImage string
 }
@@ -47,7 +47,7 @@ func Connect() (*Rig, error) {
 		return nil, err
 	}
 	r := &Rig{
-		Config: cfg, Root: root,
+		Config: cfg, Root: root, state: state,
 		program: filepath.Join(envOr("RIG_CACHE", filepath.Join(os.Getenv("HOME"), ".cache/guestcluster-rig")), "rig"),
 	}
 	if r.GuestImage, err = stateValue(state, "RIG_GUEST_IMAGE"); err != nil {
@@ -161,6 +161,11 @@ func envOr(key, fallback string) string {
 		return v
 	}
 	return fallback
+}
+
+// BootKey is the private key that the disk on the mirror trusts.
+func (r *Rig) BootKey() ([]byte, error) {
+	return os.ReadFile(filepath.Join(r.state, "bundle", "id_ecdsa_crc"))
 }
 
 // Program is the rig's own binary.
