@@ -21,6 +21,7 @@ import (
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/plan"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/runs"
 )
 
@@ -39,6 +40,7 @@ type Reconciler struct {
 	runs    pipelinelisters.PipelineRunNamespaceLister
 	catalog *catalog.Catalog
 	clock   clock.PassiveClock
+	metrics *metrics.Recorder
 }
 
 var (

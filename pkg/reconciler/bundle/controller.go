@@ -22,6 +22,7 @@ import (
 	bundlereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/crcbundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
 	"opdev.io/guestcluster/pkg/reconciler/index"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/runs"
 )
 
@@ -52,6 +53,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		runs:    runInformer.Lister().PipelineRuns(guestcluster.BundleNamespace),
 		catalog: catalog.FromContext(ctx),
 		clock:   clockFrom(ctx),
+		metrics: metrics.New(ctx),
 	}
 	impl := bundlereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.BundleFinalizer}

@@ -60,6 +60,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, original, b *v1alpha1.CRCB
 		return fmt.Errorf("write status of CRCBundle %s: %w", b.Name, err)
 	}
 	b.ResourceVersion = updated.ResourceVersion
+	r.metrics.Bundle(ctx, original, b, runs.PrepareBundle)
 	event.Transition(ctx, b, original.Status.Conditions, b.Status.Conditions)
 	return nil
 }

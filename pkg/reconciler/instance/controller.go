@@ -25,6 +25,7 @@ import (
 	bundleinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/crcbundle"
 	instancereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterinstance"
 	"opdev.io/guestcluster/pkg/reconciler/access"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 )
 
 // NewController makes the instance controller.
@@ -41,7 +42,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		instances: instanceinformer.Get(ctx).Lister(), leases: leaseinformer.Get(ctx).Lister(),
 		pools: poolinformer.Get(ctx).Lister(), bundles: bundleinformer.Get(ctx).Lister(), namespaces: namespaceinformer.Get(ctx).Lister(), runs: pipelineruninformer.Get(ctx).Lister(),
 		catalog: config.Catalog, access: config.Access, domain: config.IngressDomain, clock: config.Clock,
-		repaired: newTimes(), revoked: newTimes(), looked: newTimes(),
+		metrics: metrics.New(ctx), repaired: newTimes(), revoked: newTimes(), looked: newTimes(),
 	}
 	impl := instancereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.InstanceFinalizer}

@@ -19,6 +19,7 @@ import (
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/reconciler/probe"
 )
 
@@ -44,6 +45,7 @@ type Reconciler struct {
 	prober   probe.Prober
 	domain   string
 	clock    clock.Clock
+	metrics  *metrics.Recorder
 	repaired *times
 	revoked  *times
 	looked   *times

@@ -101,6 +101,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, original, i *v1alpha1.Clus
 		return fmt.Errorf("write status: %w", err)
 	}
 	i.ResourceVersion = updated.ResourceVersion
+	r.metrics.Instance(ctx, original, i)
 	event.Transition(ctx, i, original.Status.Conditions, i.Status.Conditions)
 	return nil
 }

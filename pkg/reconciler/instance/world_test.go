@@ -27,6 +27,7 @@ import (
 	clientfake "opdev.io/guestcluster/pkg/client/clientset/versioned/fake"
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/instance/resources"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/reconciler/probe"
 )
 
@@ -68,7 +69,7 @@ func newWorld(t *testing.T, ours, children []runtime.Object) *world {
 		instances: listers.NewClusterInstanceLister(newIndexer()), leases: listers.NewClusterLeaseLister(newIndexer()),
 		pools: listers.NewClusterPoolLister(w.cached), namespaces: corelisters.NewNamespaceLister(namespaces(t)),
 		runs: pipelinelisters.NewPipelineRunLister(newIndexer()), prober: noProbes{},
-		clock: clocktesting.NewFakeClock(worldNow), repaired: newTimes(), revoked: newTimes(), looked: newTimes(),
+		clock: clocktesting.NewFakeClock(worldNow), metrics: metrics.New(t.Context()), repaired: newTimes(), revoked: newTimes(), looked: newTimes(),
 		bundles: listers.NewCRCBundleLister(newIndexer()), kinds: &kinds{},
 	}
 	return w

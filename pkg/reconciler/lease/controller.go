@@ -23,6 +23,7 @@ import (
 	leasereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterlease"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/index"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 )
 
 // NewController wires the lease reconciler to leases, their holders, instances and pools.
@@ -39,6 +40,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Pools:     poolinformer.Get(ctx).Lister(),
 		Holders:   &holder.Checker{Client: tektonclient.Get(ctx), Lister: runs.Lister()},
 		Clock:     clock.RealClock{},
+		Metrics:   metrics.New(ctx),
 	}
 	impl := leasereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.LeaseFinalizer}
@@ -54,6 +56,9 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		if _, err := informer.AddEventHandler(controller.HandleAll(handle)); err != nil {
 			logger.Fatalw("add event handler", "error", err)
 		}
+	}
+	if _, err := leases.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: r.countDeleted(ctx)}); err != nil {
+		logger.Fatalw("add event handler", "error", err)
 	}
 	if _, err := poolinformer.Get(ctx).Informer().AddEventHandler(policyHandler(impl, leases.Informer().GetIndexer())); err != nil {
 		logger.Fatalw("add event handler", "error", err)

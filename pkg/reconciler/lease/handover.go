@@ -40,6 +40,7 @@ func (r *Reconciler) handOver(ctx context.Context, lease *v1alpha1.ClusterLease,
 	if err := claim.WriteStatus(ctx, r.Client, before, lease); err != nil {
 		return err
 	}
+	r.Metrics.Bound(ctx, lease, instance)
 	controller.GetEventRecorder(ctx).Event(lease, corev1.EventTypeNormal, string(v1alpha1.ReasonInstanceBound), lease.Status.BoundMessage())
 	return nil
 }

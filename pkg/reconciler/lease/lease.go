@@ -20,6 +20,7 @@ import (
 	"opdev.io/guestcluster/pkg/plan"
 	"opdev.io/guestcluster/pkg/reconciler/claim"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 )
 
 // Reconciler completes claims and gives instances back.
@@ -30,8 +31,11 @@ type Reconciler struct {
 	Pools     listers.ClusterPoolLister
 	Holders   *holder.Checker
 	Clock     clock.PassiveClock
+	Metrics   *metrics.Recorder
 	// EnqueueAfter looks at a lease again when time alone changes its plan.
 	EnqueueAfter func(obj any, after time.Duration)
+
+	finalized finalized
 }
 
 var (
@@ -63,6 +67,9 @@ func (r *Reconciler) ReconcileKind(ctx context.Context, cached *v1alpha1.Cluster
 // the access Secret is gone and the instance is being destroyed.
 func (r *Reconciler) FinalizeKind(ctx context.Context, lease *v1alpha1.ClusterLease) reconciler.Event {
 	_, err := r.giveBack(ctx, lease)
+	if err == nil && !lease.Ended() {
+		r.finalized.add(lease.UID)
+	}
 	return settle(err)
 }
 
@@ -202,6 +209,7 @@ func (r *Reconciler) end(ctx context.Context, lease *v1alpha1.ClusterLease, next
 	if err := claim.WriteStatus(ctx, r.Client, before, lease); err != nil {
 		return err
 	}
+	r.countReleased(ctx, lease, string(next.Reason))
 	kind := corev1.EventTypeNormal
 	if lease.Status.Phase == v1alpha1.LeaseFailed {
 		kind = corev1.EventTypeWarning

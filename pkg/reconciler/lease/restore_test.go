@@ -18,6 +18,7 @@ import (
 	clientfake "opdev.io/guestcluster/pkg/client/clientset/versioned/fake"
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 )
 
 var restoreNow = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -66,7 +67,7 @@ func TestDeletedAccessSecretComesBackOrTheLeaseEnds(t *testing.T) {
 				Client: clientfake.NewSimpleClientset(lease, i), Kube: kubefake.NewSimpleClientset(secrets...),
 				Instances: listers.NewClusterInstanceLister(instances),
 				Pools:     listers.NewClusterPoolLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
-				Holders:   &holder.Checker{}, Clock: clocktesting.NewFakePassiveClock(restoreNow),
+				Holders:   &holder.Checker{}, Clock: clocktesting.NewFakePassiveClock(restoreNow), Metrics: metrics.New(t.Context()),
 				EnqueueAfter: func(_ any, after time.Duration) { again = after },
 			}
 			ctx := controller.WithEventRecorder(t.Context(), record.NewFakeRecorder(10))
