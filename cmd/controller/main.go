@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log"
 
@@ -22,7 +23,9 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
 	"opdev.io/guestcluster/pkg/reconciler/lease"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/reconciler/pool"
+	"opdev.io/guestcluster/pkg/reconciler/sweep"
 )
 
 // component names the election Leases and the metrics.
@@ -31,6 +34,7 @@ const component = "guestcluster-controller"
 func main() {
 	domain := flag.String("ingress-domain", "", "domain of the guests' hostnames; default is that of ingresses.config.openshift.io/cluster")
 	threads := flag.Int("threads-per-controller", 8, "reconciles at one time in each controller")
+	dryRun := flag.Bool("sweep-dry-run", false, "report objects of instances that are gone, delete none")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
 	cfg.QPS, cfg.Burst = max(cfg.QPS, 200), max(cfg.Burst, 400)
 	controller.DefaultThreadsPerController = *threads
@@ -47,14 +51,16 @@ func main() {
 	ctx = catalog.WithCatalog(ctx, shelf)
 	ctx = access.WithChecker(ctx, access.New(kube.AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
 	ctx = instance.WithConfig(ctx, instance.Config{IngressDomain: *domain})
-	sharedmain.MainWithConfig(ctx, component, cfg, trimmed(pool.NewController), instance.NewController, lease.NewController,
-		binding.NewController, bundle.NewController, bundle.NewPersonsRunsController)
+	ctx = sweep.WithConfig(ctx, sweep.Config{DryRun: *dryRun})
+	sharedmain.MainWithConfig(ctx, component, cfg, prepared(pool.NewController), instance.NewController, lease.NewController,
+		binding.NewController, bundle.NewController, bundle.NewPersonsRunsController, sweep.NewController)
 }
 
-// trimmed trims the shared PipelineRun informer before anything starts it.
-func trimmed(next injection.ControllerConstructor) injection.ControllerConstructor {
+// prepared trims the shared PipelineRun informer before anything starts it, and
+// registers what is observed of all kinds.
+func prepared(next injection.ControllerConstructor) injection.ControllerConstructor {
 	return func(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-		if err := holder.TrimInformer(ctx); err != nil {
+		if err := errors.Join(holder.TrimInformer(ctx), metrics.Observe(ctx)); err != nil {
 			log.Fatalf("start: %v", err)
 		}
 		return next(ctx, cmw)

@@ -8,6 +8,7 @@ import (
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
@@ -54,6 +55,18 @@ func missingAPI(d Discovery) string {
 		}
 	}
 	return ""
+}
+
+// Serves says whether the cluster serves a resource.
+func Serves(d Discovery, resource schema.GroupVersionResource) (bool, error) {
+	resources, err := served(d, resource.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask whether %s is served: %w", resource.GroupResource(), err)
+	}
+	return resources.Has(resource.Resource), nil
 }
 
 // served are the resources of an API.

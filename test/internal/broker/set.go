@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -29,7 +30,9 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
 	"opdev.io/guestcluster/pkg/reconciler/lease"
+	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/reconciler/pool"
+	"opdev.io/guestcluster/pkg/reconciler/sweep"
 	"opdev.io/guestcluster/test/internal/server"
 )
 
@@ -48,6 +51,8 @@ type SetOptions struct {
 	Clock clock.Clock
 	// LookForKinds is how often kinds that are not served are looked for; zero is the product's pause.
 	LookForKinds time.Duration
+	// SweepDryRun makes the sweep only report.
+	SweepDryRun bool
 	// Controllers of the set; nil is all that work in Namespace.
 	Controllers []injection.ControllerConstructor
 }
@@ -63,7 +68,7 @@ func (o SetOptions) controllers() []injection.ControllerConstructor {
 	case o.Controllers != nil:
 		return o.Controllers
 	case o.Namespace == "":
-		return append(all, Bundles()...)
+		return append(append(all, Bundles()...), sweep.NewController)
 	}
 	return all
 }
@@ -108,6 +113,7 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 	if o.Guests != nil {
 		guests.Dial = o.Guests.Dial
 	}
+	ctx = sweep.WithConfig(ctx, sweep.Config{Clock: o.Clock, DryRun: o.SweepDryRun})
 	ctx = bundle.WithClock(instance.WithConfig(ctx, guests), o.Clock)
 	ctx = controller.WithEventRecorder(ctx, newRecorder(ctx, config))
 	return set, set.run(ctx, config, o.controllers())
@@ -115,7 +121,7 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 
 func (s *Set) run(ctx context.Context, config *rest.Config, constructors []injection.ControllerConstructor) error {
 	ctx, informers := injection.Default.SetupInformers(injection.WithConfig(ctx, config), config)
-	if err := holder.TrimInformer(ctx); err != nil {
+	if err := errors.Join(holder.TrimInformer(ctx), metrics.Observe(ctx)); err != nil {
 		close(s.done)
 		return err
 	}
