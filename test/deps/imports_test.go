@@ -51,7 +51,7 @@ func ours(name string) bool { return within(name, "cmd", "pkg", "examples", "tas
 
 // shared packages of the reconcilers and of the steps may be imported by their siblings.
 var (
-	sharedReconcilers = below("pkg/reconciler", "access", "catalog", "claim", "event", "follow", "holder", "index", "metrics", "probe")
+	sharedReconcilers = below("pkg/reconciler", "access", "catalog", "claim", "clocks", "event", "follow", "holder", "index", "metrics", "probe")
 	sharedSteps       = append(below("pkg/steps", "bundle", "step", "kube", "virt", "lessee", "guest", "fakeapi"), "pkg/redact")
 )
 

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -21,6 +20,7 @@ import (
 	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
 	"opdev.io/guestcluster/pkg/reconciler/access"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/index"
 )
@@ -46,7 +46,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Namespaces: namespaces.Lister(),
 		Access:     access.FromContext(ctx),
 		Holders:    &holder.Checker{Client: tektonclient.Get(ctx), Lister: pipelineruninformer.Get(ctx).Lister()},
-		Clock:      clock.RealClock{},
+		Clock:      clocks.From(ctx),
 		Events:     newRecorder(ctx),
 	}
 	r.PromoteFunc = r.enqueueAll

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -21,24 +20,11 @@ import (
 	bundleinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/crcbundle"
 	bundlereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/crcbundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/index"
 	"opdev.io/guestcluster/pkg/reconciler/metrics"
 	"opdev.io/guestcluster/pkg/runs"
 )
-
-type clockKey struct{}
-
-// WithClock replaces the real clock.
-func WithClock(ctx context.Context, c clock.PassiveClock) context.Context {
-	return context.WithValue(ctx, clockKey{}, c)
-}
-
-func clockFrom(ctx context.Context) clock.PassiveClock {
-	if c, ok := ctx.Value(clockKey{}).(clock.PassiveClock); ok && c != nil {
-		return c
-	}
-	return clock.RealClock{}
-}
 
 // NewController wires the bundle reconciler to bundles, prepare-bundle runs and
 // the catalog.
@@ -52,7 +38,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		bundles: bundles.Lister(),
 		runs:    runInformer.Lister().PipelineRuns(guestcluster.BundleNamespace),
 		catalog: catalog.FromContext(ctx),
-		clock:   clockFrom(ctx),
+		clock:   clocks.From(ctx),
 		metrics: metrics.New(ctx),
 	}
 	impl := bundlereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {

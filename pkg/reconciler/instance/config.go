@@ -9,6 +9,7 @@ import (
 
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/probe"
 )
 
@@ -25,7 +26,7 @@ type Config struct {
 	Dial probe.DialFunc
 	// NewProber replaces the default prober; notify enqueues an instance.
 	NewProber func(ctx context.Context, notify func(types.NamespacedName)) probe.Prober
-	// Clock is the real one by default.
+	// Clock is that of the context by default.
 	Clock clock.Clock
 	// LookForKinds is how often kinds that the cluster does not serve are looked for; default 30 s.
 	LookForKinds time.Duration
@@ -41,7 +42,7 @@ func WithConfig(ctx context.Context, c Config) context.Context {
 func configFrom(ctx context.Context) Config {
 	c, _ := ctx.Value(configKey{}).(Config)
 	if c.Clock == nil {
-		c.Clock = clock.RealClock{}
+		c.Clock = clocks.From(ctx)
 	}
 	if c.LookForKinds == 0 {
 		c.LookForKinds = 30 * time.Second

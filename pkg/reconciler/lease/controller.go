@@ -8,7 +8,6 @@ import (
 	pipelineruninformer "github.com/tektoncd/pipeline/pkg/client/injection/informers/pipeline/v1/pipelinerun"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -21,6 +20,7 @@ import (
 	leaseinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterlease"
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
 	leasereconciler "opdev.io/guestcluster/pkg/client/injection/reconciler/guestcluster/v1alpha1/clusterlease"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/index"
 	"opdev.io/guestcluster/pkg/reconciler/metrics"
@@ -39,7 +39,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Instances: instances.Lister(),
 		Pools:     poolinformer.Get(ctx).Lister(),
 		Holders:   &holder.Checker{Client: tektonclient.Get(ctx), Lister: runs.Lister()},
-		Clock:     clock.RealClock{},
+		Clock:     clocks.From(ctx),
 		Metrics:   metrics.New(ctx),
 	}
 	impl := leasereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -22,6 +21,7 @@ import (
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/index"
 )
 
@@ -45,7 +45,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Namespaces: namespaces.Lister(),
 		Access:     access.FromContext(ctx),
 		Catalog:    catalog.FromContext(ctx),
-		Clock:      clock.RealClock{},
+		Clock:      clocks.From(ctx),
 	}
 	impl := poolreconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, FinalizerName: guestcluster.PoolFinalizer}

@@ -27,6 +27,7 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/binding"
 	"opdev.io/guestcluster/pkg/reconciler/bundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
 	"opdev.io/guestcluster/pkg/reconciler/lease"
@@ -47,7 +48,7 @@ type SetOptions struct {
 	Wrap func(http.RoundTripper) http.RoundTripper
 	// Guests answer probes; nil means that nobody does.
 	Guests *Guests
-	// Clock of the instance and bundle reconcilers; nil is the real one.
+	// Clock that all reconcilers decide by; nil is the real one.
 	Clock clock.Clock
 	// LookForKinds is how often kinds that are not served are looked for; zero is the product's pause.
 	LookForKinds time.Duration
@@ -109,12 +110,12 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 	}
 	ctx = catalog.WithCatalog(ctx, shelf)
 	ctx = access.WithChecker(ctx, access.New(kubernetes.NewForConfigOrDie(config).AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
-	guests := instance.Config{IngressDomain: Domain, Clock: o.Clock, LookForKinds: o.LookForKinds}
+	guests := instance.Config{IngressDomain: Domain, LookForKinds: o.LookForKinds}
 	if o.Guests != nil {
 		guests.Dial = o.Guests.Dial
 	}
 	ctx = sweep.WithConfig(ctx, sweep.Config{Clock: o.Clock, DryRun: o.SweepDryRun})
-	ctx = bundle.WithClock(instance.WithConfig(ctx, guests), o.Clock)
+	ctx = instance.WithConfig(clocks.With(ctx, o.Clock), guests)
 	ctx = controller.WithEventRecorder(ctx, newRecorder(ctx, config))
 	return set, set.run(ctx, config, o.controllers())
 }
