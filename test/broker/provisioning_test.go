@@ -104,12 +104,12 @@ func TestSilentGuestIsNotHandedOut(t *testing.T) {
 	w.pool(size(1, 1))
 	w.available(1)
 	i := w.slot(0)
-	w.guests.Silence(i.DerivedName(), true)
+	w.guests.Silence(i.Hostname(broker.Domain), true)
 	w.probe(clock, "pool-0", v1alpha1.ReasonGuestAPIUnreachable, "does not answer", "status 503")
 	w.available(0)
 	w.lease("job", nil)
 	w.reason("job", v1alpha1.ReasonAtCapacity)
-	w.guests.Silence(i.DerivedName(), false)
+	w.guests.Silence(i.Hostname(broker.Domain), false)
 	w.probe(clock, "pool-0", v1alpha1.ReasonInstanceReady)
 	_, got := w.bound("job")
 	if got.UID != i.UID {
@@ -136,7 +136,7 @@ func TestSilentPoolIsHeld(t *testing.T) {
 	w, clock := clocked(t, nil)
 	w.pool(size(2, 2))
 	w.available(2)
-	w.guests.Silence("gc-", true)
+	w.guests.Silence("api-", true)
 	for _, name := range []string{"pool-0", "pool-1"} {
 		w.probe(clock, name, v1alpha1.ReasonGuestAPIUnreachable)
 	}
@@ -155,7 +155,7 @@ func TestSilentPoolIsHeld(t *testing.T) {
 		}
 		return ""
 	})
-	w.guests.Silence("gc-", false)
+	w.guests.Silence("api-", false)
 	for _, name := range []string{"pool-0", "pool-1"} {
 		w.probe(clock, name, v1alpha1.ReasonInstanceReady)
 	}
@@ -207,7 +207,7 @@ func TestNamespaceMustOptIn(t *testing.T) {
 func TestGuestThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 	w, clock := clocked(t, nil)
-	w.guests.Silence("gc-", true)
+	w.guests.Silence("api-", true)
 	w.pool(func(s *v1alpha1.ClusterPoolSpec) {
 		size(2, 2)(s)
 		s.Provisioning.RetryLimit = 2
