@@ -55,13 +55,14 @@ func (c *clean) Write(p []byte) (int, error) {
 // Execute parses args and runs the step. What it tells, and why it failed,
 // names URLs without user, password and query.
 func (c Command) Execute(ctx context.Context, args []string, progress io.Writer) error {
-	flags, runner := c.build(&clean{progress})
+	said := &tail{next: progress}
+	flags, runner := c.build(&clean{said})
 	if err := parse(flags, args); err != nil {
 		return err
 	}
 	err := runner.Run(ctx)
 	if path := flags.Lookup(failurePath); err != nil && path != nil {
-		explain(path.Value.String(), err)
+		explain(path.Value.String(), said.failure(err))
 	}
 	return err
 }

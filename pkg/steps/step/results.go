@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
-	"opdev.io/guestcluster/pkg/redact"
 )
 
 // failurePath is the flag of steps whose Task has a result for why it failed:
@@ -21,8 +20,8 @@ func BindFailure(flags *flag.FlagSet) {
 }
 
 // explain is best effort: the error itself is what counts.
-func explain(path string, err error) {
-	_ = os.WriteFile(path, []byte(v1alpha1.Truncate(redact.URLs(err.Error()), maxFailure)), 0o644)
+func explain(path, text string) {
+	_ = os.WriteFile(path, []byte(v1alpha1.Truncate(text, maxFailure)), 0o644)
 }
 
 // Result is a value for the file that the Task names. Never a secret: results

@@ -69,8 +69,36 @@ func TestURLsAreToldWithoutWhatIsSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String() + string(raw); strings.Contains(text, "canary") || strings.Count(text, "h/disk?") != 3 || strings.Count(text, ": 503") != 2 {
+	if text := out.String() + string(raw); strings.Contains(text, "canary") || strings.Count(text, "h/disk?") != 4 || strings.Count(text, ": 503") != 2 {
 		t.Errorf("it said %q", text)
+	}
+}
+
+func TestAFailureEndsWithTheLastLines(t *testing.T) {
+	path, log := filepath.Join(t.TempDir(), "failure"), &strings.Builder{}
+	command := Command{Name: "x", New: func(flags *flag.FlagSet, progress io.Writer) Runner {
+		BindFailure(flags)
+		return runner(func(context.Context) error {
+			for n := range 9 {
+				fmt.Fprintf(progress, "line %d\n\n", n)
+			}
+			fmt.Fprint(progress, "token: hunter2\n"+strings.Repeat("y ", 500)+"\nunfinished")
+			return InfraError("no room; password=hunter2")
+		})
+	}}
+	if err := command.Execute(context.Background(), []string{"--failure-path=" + path}, log); ExitCode(err) != ExitInfra {
+		t.Errorf("error %v", err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "no room; password=[redacted]; last lines: line 6 | line 7 | line 8 | token: [redacted] | y y"
+	if got := string(raw); !strings.HasPrefix(got, want) || len(got) > len(want)+tailLength || strings.Contains(got, "hunter2") {
+		t.Errorf("got %q", got)
+	}
+	if !strings.Contains(log.String(), "line 0\n") || !strings.HasSuffix(log.String(), "unfinished") {
+		t.Errorf("progress is lost: %q", log.String())
 	}
 }
 
