@@ -52,7 +52,7 @@ func ours(name string) bool { return within(name, "cmd", "pkg", "examples", "tas
 // shared packages of the reconcilers and of the steps may be imported by their siblings.
 var (
 	sharedReconcilers = below("pkg/reconciler", "access", "catalog", "claim", "clocks", "event", "follow", "holder", "index", "metrics", "probe")
-	sharedSteps       = append(below("pkg/steps", "bundle", "step", "kube", "virt", "lessee", "guest", "fakeapi"), "pkg/redact")
+	sharedSteps       = append(below("pkg/steps", "bundle", "step", "kube", "virt", "guest", "fakeapi"), "pkg/redact", "pkg/lessee")
 )
 
 func below(folder string, names ...string) []string {
@@ -73,10 +73,11 @@ var mayImport = []struct {
 	{"examples", []string{"pkg/apis", "pkg/steps"}},
 	{"pkg/apis", []string{"pkg/apis/guestcluster"}},
 	{"pkg/client", []string{"pkg/apis", "pkg/client"}},
-	{"pkg/plan", []string{"pkg/apis"}},
+	{"pkg/lessee", []string{"pkg/apis"}},
+	{"pkg/plan", []string{"pkg/apis", "pkg/lessee"}},
 	{"pkg/redact", nil},
-	{"pkg/runs", []string{"pkg/apis", "pkg/redact"}},
-	{"pkg/reconciler", append([]string{"pkg/apis", "pkg/plan", "pkg/runs", "pkg/client"}, sharedReconcilers...)},
+	{"pkg/runs", []string{"pkg/apis", "pkg/redact", "pkg/lessee"}},
+	{"pkg/reconciler", append([]string{"pkg/apis", "pkg/lessee", "pkg/plan", "pkg/runs", "pkg/client"}, sharedReconcilers...)},
 	{"pkg/reconciler/probe", nil},
 	{"pkg/steps", []string{"pkg/steps", "pkg/apis"}},
 	{"pkg/steps/kube", []string{"pkg/steps/step", "pkg/client", "pkg/apis"}},
@@ -124,8 +125,8 @@ func TestBannedDependencies(t *testing.T) {
 			from: []string{"pkg/runs"},
 			banned: []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "knative.dev/pkg/controller", "knative.dev/pkg/injection",
 				"github.com/tektoncd/pipeline/pkg/client", "pkg/client"}},
-		"the API types know no client": {
-			from:   []string{"pkg/apis"},
+		"the API types and what a lessee knows know no client": {
+			from:   []string{"pkg/apis", "pkg/lessee"},
 			banned: []string{"k8s.io/client-go/kubernetes", "knative.dev/pkg/controller", "knative.dev/pkg/injection", "github.com/tektoncd", "pkg/client"}},
 		"the step image knows no controller": {
 			from: []string{"cmd/steps", "pkg/steps", "examples"},
@@ -181,7 +182,7 @@ func TestStepsUseNoClientset(t *testing.T) {
 // Decisions are pure: nothing that asks the world is imported directly.
 func TestPlanImportsOnlyPurePackages(t *testing.T) {
 	pure := []string{"bytes", "cmp", "crypto", "encoding", "errors", "fmt", "maps", "math", "slices", "sort", "strconv", "strings", "time",
-		"k8s.io/apimachinery", "pkg/apis"}
+		"k8s.io/apimachinery", "pkg/apis", "pkg/lessee"}
 	for _, imported := range imports(t)["pkg/plan"] {
 		if !within(imported, pure...) {
 			t.Errorf("pkg/plan imports %s", imported)

@@ -46,6 +46,9 @@ const (
 	// OwnerInstanceAnnotation is namespace/name/UID of the ClusterInstance that an
 	// object of another namespace belongs to: owner references end at the namespace.
 	OwnerInstanceAnnotation = GroupName + "/owner-instance"
+	// CustomRunAnnotation on a lease is the UID of the CustomRun that made it: only
+	// that one takes it back when it is cancelled, fails or is deleted.
+	CustomRunAnnotation = GroupName + "/custom-run"
 	// CloneRole is the ClusterRole that lets steps clone golden volumes.
 	CloneRole = "guestcluster-clone"
 )
@@ -71,6 +74,8 @@ const (
 	InstanceFinalizer = GroupName + "/instance"
 	LeaseFinalizer    = GroupName + "/lease"
 	BundleFinalizer   = GroupName + "/bundle"
+	// CustomRunFinalizer is on a CustomRun of ours from before its lease exists until it is done.
+	CustomRunFinalizer = GroupName + "/custom-run"
 )
 
 // Keys of the Secrets <service>-kubeconfig and <lease>-access.

@@ -17,9 +17,9 @@ import (
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
 	"opdev.io/guestcluster/pkg/steps/kube"
-	"opdev.io/guestcluster/pkg/steps/lessee"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
 
@@ -62,8 +62,10 @@ func newBench(t *testing.T) *bench {
 	file := func(name string) string { return filepath.Join(b.dir, name) }
 	b.step = &Acquirer{
 		Options: Options{
-			Holder: lessee.Holder{Namespace: "ci", PipelineRun: "build-1", PipelineRunUID: runUID, TaskRunUID: "task-uid"},
-			Pool:   "crc-pool", TTL: "2h", AcquireTimeout: time.Minute,
+			Order: lessee.Order{
+				Holder: lessee.Holder{Namespace: "ci", PipelineRun: "build-1", PipelineRunUID: runUID, RunUID: "task-uid"},
+				Pool:   "crc-pool", TTL: "2h", AcquireTimeout: time.Minute,
+			},
 			Paths: ResultPaths{file("lease"), file("kubeconfig-secret"), file("api-endpoint"), file("ocp-version"), file("topology"), file("expires-at")},
 		},
 		Leases: leases, Secrets: secrets, Progress: b.out, Grace: time.Minute, HintAfter: time.Minute,
@@ -153,7 +155,7 @@ func ended(reason v1alpha1.Reason, message string) func(*v1alpha1.ClusterLease) 
 
 // existing is the lease as an earlier attempt of the same run left it.
 func (b *bench) existing(change func(*v1alpha1.ClusterLease)) *v1alpha1.ClusterLease {
-	lease := b.step.newLease()
+	lease := b.step.Lease()
 	lease.UID = "earlier"
 	change(lease)
 	b.api.Put(leasePath, lease)
@@ -401,7 +403,7 @@ func TestBareTaskRunNeedsATTL(t *testing.T) {
 func TestBareTaskRunHasNoHolder(t *testing.T) {
 	b := newBench(t)
 	b.step.Holder.PipelineRun, b.step.Holder.PipelineRunUID = "", ""
-	lease := b.step.newLease()
+	lease := b.step.Lease()
 	if lease.Name != "run-task-uid" || lease.Spec.HolderRef != nil || !b.step.Holder.Holds(lease) {
 		t.Errorf("lease %s, holder %v", lease.Name, lease.Spec.HolderRef)
 	}
@@ -435,7 +437,7 @@ func TestWorkspaceGetsTheKubeconfig(t *testing.T) {
 func TestResultsAreSmall(t *testing.T) {
 	b := newBench(t)
 	b.step.Holder.Slot = strings.Repeat("s", 20)
-	lease := b.step.newLease()
+	lease := b.step.Lease()
 	bind(lease)
 	lease.Status.OCPVersion, lease.Status.Topology = strings.Repeat("v", 63), strings.Repeat("t", 16)
 	lease.Status.APIEndpoint = "https://" + strings.Repeat("h", 253) + ":443"

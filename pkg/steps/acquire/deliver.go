@@ -6,34 +6,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/steps/kube"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
 
 // results are names and facts of a bound lease; the kubeconfig stays in its Secret.
 func (a *Acquirer) results(lease *v1alpha1.ClusterLease) []step.Result {
-	s, expires := lease.Status, ""
-	if s.ExpiresAt != nil {
-		expires = s.ExpiresAt.UTC().Format(time.RFC3339)
+	var results []step.Result
+	for _, r := range lessee.Results(lease) {
+		results = append(results, step.Result{Path: a.Paths.path(r.Name), Value: r.Value})
 	}
-	secret := ""
-	if s.KubeconfigSecretRef != nil {
-		secret = s.KubeconfigSecretRef.Name
-	}
-	return []step.Result{
-		{Path: a.Paths.Lease, Value: lease.Name},
-		{Path: a.Paths.KubeconfigSecret, Value: secret},
-		{Path: a.Paths.APIEndpoint, Value: s.APIEndpoint},
-		{Path: a.Paths.OCPVersion, Value: s.OCPVersion},
-		{Path: a.Paths.Topology, Value: s.Topology},
-		{Path: a.Paths.ExpiresAt, Value: expires},
-	}
+	return results
 }
 
 // writeKubeconfig copies the kubeconfig to the workspace, if there is one.

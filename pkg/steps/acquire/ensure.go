@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/steps/kube"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
@@ -27,10 +28,10 @@ func (a *Acquirer) ensure(ctx context.Context) (*v1alpha1.ClusterLease, error) {
 	case err != nil:
 		return nil, a.classify("read lease", err)
 	}
-	if err := a.checkOurs(lease); err != nil {
-		return nil, err
+	if problem := a.Conflict(lease); problem != nil {
+		return nil, step.OfProblem(problem)
 	}
-	if neverBound(lease) && lease.UID != a.followed && lease.DeletionTimestamp == nil {
+	if lessee.NeverBound(lease) && lease.UID != a.followed && lease.DeletionTimestamp == nil {
 		return nil, a.replace(ctx, lease)
 	}
 	if a.followed == "" && lease.DeletionTimestamp == nil {
@@ -42,12 +43,12 @@ func (a *Acquirer) ensure(ctx context.Context) (*v1alpha1.ClusterLease, error) {
 func (a *Acquirer) create(ctx context.Context) (*v1alpha1.ClusterLease, error) {
 	if a.followed != "" {
 		if a.renewed {
-			return nil, step.UserError("lease %s/%s was deleted by somebody while it waited", a.Holder.Namespace, a.Holder.LeaseName())
+			return nil, step.OfProblem(a.Holder.Deleted())
 		}
 		// An older pod of this run may have removed it on its way out.
 		a.renewed, a.followed = true, ""
 	}
-	lease, err := a.Leases.Create(ctx, a.newLease(), metav1.CreateOptions{})
+	lease, err := a.Leases.Create(ctx, a.Lease(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil, step.ErrAgain
 	}
@@ -69,18 +70,6 @@ func (a *Acquirer) replace(ctx context.Context, lease *v1alpha1.ClusterLease) er
 	return step.ErrAgain
 }
 
-// checkOurs refuses a lease of the same name that is not this holder's, or is
-// on another pool.
-func (a *Acquirer) checkOurs(lease *v1alpha1.ClusterLease) error {
-	if !a.Holder.Holds(lease) {
-		return step.UserError("lease %s/%s exists and belongs to another holder", lease.Namespace, lease.Name)
-	}
-	if wanted := a.newLease().PoolKey(); lease.PoolKey() != wanted {
-		return step.UserError("this run already has a lease on pool %s: to take one on %s too, give each acquire and release its own slot", lease.PoolKey(), wanted)
-	}
-	return nil
-}
-
 // abandon removes a lease that still waits when the step has to stop. It is
 // best effort: the controller ends it with the holder or at its timeout.
 func (a *Acquirer) abandon() {
@@ -93,7 +82,7 @@ func (a *Acquirer) abandon() {
 			return nil
 		case err != nil:
 			return err
-		case !a.Holder.Holds(lease) || !pending(lease):
+		case !a.Holder.Holds(lease) || !lessee.Pending(lease):
 			return nil
 		}
 		a.say("removing lease %s/%s, which still waits", lease.Namespace, lease.Name)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
 
@@ -71,20 +72,20 @@ func seen(event watch.Event) (*v1alpha1.ClusterLease, error) {
 // look says whether the wait is over. A lease on its way out is left alone:
 // when it is gone, the next round makes it anew.
 func (a *Acquirer) look(ctx context.Context, lease *v1alpha1.ClusterLease) (bool, error) {
-	if err := a.checkOurs(lease); err != nil {
-		return false, err
+	if problem := a.Conflict(lease); problem != nil {
+		return false, step.OfProblem(problem)
 	}
 	if lease.DeletionTimestamp != nil {
 		a.tell("lease is being deleted; waiting until it is gone", "")
 		return false, nil
 	}
 	a.followed = lease.UID
-	d := decide(lease, a.waited)
-	if d.remove {
-		return false, a.remove(ctx, lease, d.err)
+	verdict := lessee.Judge(lease, a.waited)
+	if verdict.Remove {
+		return false, a.remove(ctx, lease, step.OfProblem(verdict.Problem))
 	}
-	if d.bound || d.err != nil {
-		return d.bound, d.err
+	if verdict.Bound || verdict.Problem != nil {
+		return verdict.Bound, step.OfProblem(verdict.Problem)
 	}
 	if line := waiting(lease); line != "" {
 		a.waited = string(lease.Status.BoundReason()) + ": " + lease.Status.BoundMessage()
@@ -104,6 +105,20 @@ func (a *Acquirer) remove(ctx context.Context, lease *v1alpha1.ClusterLease, why
 		a.say("lease not removed: %v; the controller ends it", err)
 	}
 	return why
+}
+
+// waiting is the progress line of a lease that waits. Only what a person would
+// act on is in it, so that an unchanged line means nothing new.
+func waiting(lease *v1alpha1.ClusterLease) string {
+	reason := lease.Status.BoundReason()
+	if reason == "" {
+		return ""
+	}
+	line := string(reason)
+	if lease.Status.QueuePosition > 0 {
+		line += fmt.Sprintf(" (position %d)", lease.Status.QueuePosition)
+	}
+	return line
 }
 
 // tell prints a line when it differs from the last one.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/steps/kube"
-	"opdev.io/guestcluster/pkg/steps/lessee"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
 
@@ -46,7 +46,7 @@ func Command() step.Command {
 		Short: "give the cluster of this run's lease back",
 		New: func(flags *flag.FlagSet, progress io.Writer) step.Runner {
 			r := &Releaser{Progress: progress, Pause: step.Backoff()}
-			r.Holder.Bind(flags)
+			step.BindHolder(flags, &r.Holder)
 			return kube.Connected(r, r.connect)
 		},
 	}
@@ -59,11 +59,8 @@ func (r *Releaser) connect(config *rest.Config) (err error) {
 
 // Run sets spec.release and returns; the controller does the rest.
 func (r *Releaser) Run(ctx context.Context) error {
-	if err := r.Holder.Validate(); err != nil {
-		return err
-	}
-	if r.Holder.Bare() {
-		return step.UserError("this TaskRun belongs to no PipelineRun, so no lease is its own; delete the lease instead: kubectl delete clusterlease -n %s <lease>", r.Holder.Namespace)
+	if problem := r.Holder.CanRelease(); problem != nil {
+		return step.OfProblem(problem)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -71,24 +68,26 @@ func (r *Releaser) Run(ctx context.Context) error {
 }
 
 func (r *Releaser) release(ctx context.Context) error {
-	name := r.Holder.LeaseName()
-	lease, err := r.Leases.Get(ctx, name, metav1.GetOptions{})
+	lease, err := r.Leases.Get(ctx, r.Holder.LeaseName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.done("nothing to release: there is no lease %s/%s", r.Holder.Namespace, name)
+		lease = nil
 	case err != nil:
 		return r.classify("read lease", err)
-	case !r.Holder.Holds(lease):
-		return step.UserError("lease %s/%s belongs to another holder: not released", lease.Namespace, lease.Name)
-	case lease.DeletionTimestamp != nil || lease.Spec.Release || lease.Ending():
-		return r.done("nothing to release: lease %s/%s was released before", lease.Namespace, lease.Name)
 	}
-	return r.patch(ctx, lease)
+	todo := r.Holder.Release(lease)
+	switch {
+	case todo.Problem != nil:
+		return step.OfProblem(todo.Problem)
+	case todo.Release:
+		return r.patch(ctx, lease, todo.Text)
+	}
+	return r.done(todo.Text)
 }
 
 // patch sets spec.release if the lease is still the one that was read; on a
 // conflict the next round reads it again.
-func (r *Releaser) patch(ctx context.Context, lease *v1alpha1.ClusterLease) error {
+func (r *Releaser) patch(ctx context.Context, lease *v1alpha1.ClusterLease, done string) error {
 	patch, err := kube.Guarded(lease.UID, lease.ResourceVersion, map[string]any{"spec": map[string]any{"release": true}})
 	if err != nil {
 		return err
@@ -100,11 +99,11 @@ func (r *Releaser) patch(ctx context.Context, lease *v1alpha1.ClusterLease) erro
 	if err != nil {
 		return r.classify("release lease", err)
 	}
-	return r.done("released lease %s/%s", lease.Namespace, lease.Name)
+	return r.done(done)
 }
 
-func (r *Releaser) done(format string, args ...any) error {
-	fmt.Fprintf(r.Progress, format+"\n", args...)
+func (r *Releaser) done(text string) error {
+	fmt.Fprintln(r.Progress, text)
 	return nil
 }
 

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
 	"opdev.io/guestcluster/pkg/steps/kube"
-	"opdev.io/guestcluster/pkg/steps/lessee"
 	"opdev.io/guestcluster/pkg/steps/step"
 )
 
@@ -64,7 +64,7 @@ func TestRelease(t *testing.T) {
 			}
 			r := &Releaser{Holder: *holder, Leases: leases, Progress: out, Pause: wait.Backoff{Duration: time.Millisecond, Steps: 1}}
 			if tc.bare {
-				r.Holder = lessee.Holder{Namespace: "ci", TaskRunUID: "t"}
+				r.Holder = lessee.Holder{Namespace: "ci", RunUID: "t"}
 			}
 			err = r.Run(context.Background())
 			if step.ExitCode(err) != tc.code {

@@ -122,6 +122,19 @@ const (
 	ReasonBundleDeleting  Reason = "BundleDeleting"
 )
 
+// Reasons of a CustomRun's Succeeded condition, besides those of its lease. Those
+// with CustomRun in their value and Started and Succeeded are Tekton's.
+const (
+	ReasonCustomRunStarted   Reason = "Started"
+	ReasonCustomRunSucceeded Reason = "Succeeded"
+	ReasonCustomRunCancelled Reason = "CustomRunCancelled"
+	ReasonCustomRunTimedOut  Reason = "CustomRunTimedOut"
+	ReasonInvalidRequest     Reason = "InvalidRequest"
+	ReasonLeaseConflict      Reason = "LeaseConflict"
+	ReasonLeaseDeleted       Reason = "LeaseDeleted"
+	ReasonLeaseRefused       Reason = "LeaseRefused"
+)
+
 // maxConditionMessage is in bytes; metav1.Condition allows 32768.
 const maxConditionMessage = 1024
 

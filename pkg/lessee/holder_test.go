@@ -7,16 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
-	"opdev.io/guestcluster/pkg/steps/step"
 )
 
 const uid = "11111111-2222-3333-4444-555555555555"
 
 func TestLeaseName(t *testing.T) {
 	for name, h := range map[string]Holder{
-		"run-" + uid:          {PipelineRunUID: uid, TaskRunUID: "t"},
-		"run-" + uid + "-hub": {PipelineRunUID: uid, TaskRunUID: "t", Slot: "hub"},
-		"run-t":               {TaskRunUID: "t"},
+		"run-" + uid:          {PipelineRunUID: uid, RunUID: "t"},
+		"run-" + uid + "-hub": {PipelineRunUID: uid, RunUID: "t", Slot: "hub"},
+		"run-t":               {RunUID: "t"},
 	} {
 		if got := h.LeaseName(); got != name {
 			t.Errorf("name %q, want %q", got, name)
@@ -34,24 +33,24 @@ func TestValidate(t *testing.T) {
 		ok     bool
 	}{
 		"a PipelineRun":         {Holder{Namespace: "ci", PipelineRun: "a", PipelineRunUID: uid}, true},
-		"a TaskRun of its own":  {Holder{Namespace: "ci", TaskRunUID: uid}, true},
-		"a slot":                {Holder{Namespace: "ci", TaskRunUID: uid, Slot: "a-1"}, true},
-		"no namespace":          {Holder{TaskRunUID: uid}, false},
+		"a TaskRun of its own":  {Holder{Namespace: "ci", RunUID: uid}, true},
+		"a slot":                {Holder{Namespace: "ci", RunUID: uid, Slot: "a-1"}, true},
+		"no namespace":          {Holder{RunUID: uid}, false},
 		"no run":                {Holder{Namespace: "ci"}, false},
-		"a run without its UID": {Holder{Namespace: "ci", PipelineRun: "a", TaskRunUID: uid}, false},
-		"an upper case slot":    {Holder{Namespace: "ci", TaskRunUID: uid, Slot: "Hub"}, false},
-		"a long slot":           {Holder{Namespace: "ci", TaskRunUID: uid, Slot: strings.Repeat("s", 21)}, false},
+		"a run without its UID": {Holder{Namespace: "ci", PipelineRun: "a", RunUID: uid}, false},
+		"an upper case slot":    {Holder{Namespace: "ci", RunUID: uid, Slot: "Hub"}, false},
+		"a long slot":           {Holder{Namespace: "ci", RunUID: uid, Slot: strings.Repeat("s", 21)}, false},
 	} {
-		err := tc.holder.Validate()
-		if (err == nil) != tc.ok || (err != nil && step.ExitCode(err) != step.ExitUser) {
-			t.Errorf("%s: %v", name, err)
+		problem := tc.holder.Validate()
+		if (problem == nil) != tc.ok || (problem != nil && problem.Class != User) {
+			t.Errorf("%s: %v", name, problem)
 		}
 	}
 }
 
 // A lease is the holder's only by UID: the name of a run is used again.
 func TestHolds(t *testing.T) {
-	run, bare := Holder{PipelineRun: "a", PipelineRunUID: uid}, Holder{TaskRunUID: uid}
+	run, bare := Holder{PipelineRun: "a", PipelineRunUID: uid}, Holder{RunUID: uid}
 	of := func(ref *v1alpha1.HolderReference) *v1alpha1.ClusterLease {
 		return &v1alpha1.ClusterLease{Spec: v1alpha1.ClusterLeaseSpec{HolderRef: ref}}
 	}
