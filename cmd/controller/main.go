@@ -1,4 +1,4 @@
-// Command controller reconciles pools, instances, leases and bundles.
+// Command controller reconciles pools, instances, leases, bundles and our CustomRuns.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/binding"
 	"opdev.io/guestcluster/pkg/reconciler/bundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
+	"opdev.io/guestcluster/pkg/reconciler/customrun"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
 	"opdev.io/guestcluster/pkg/reconciler/lease"
@@ -53,7 +54,7 @@ func main() {
 	ctx = instance.WithConfig(ctx, instance.Config{IngressDomain: *domain})
 	ctx = sweep.WithConfig(ctx, sweep.Config{DryRun: *dryRun})
 	sharedmain.MainWithConfig(ctx, component, cfg, prepared(pool.NewController), instance.NewController, lease.NewController,
-		binding.NewController, bundle.NewController, bundle.NewPersonsRunsController, sweep.NewController)
+		binding.NewController, customrun.NewController, bundle.NewController, bundle.NewPersonsRunsController, sweep.NewController)
 }
 
 // prepared trims the shared PipelineRun informer before anything starts it, and

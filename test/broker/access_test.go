@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
+	"opdev.io/guestcluster/pkg/lessee"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/test/internal/broker"
 	"opdev.io/guestcluster/test/internal/server"
@@ -69,6 +71,23 @@ func TestControllerHasOnlyItsRights(t *testing.T) {
 	ci.phase("job", v1alpha1.LeaseReleased)
 	ci.noSecret("job")
 	w.destroyed(instance)
+	ci.throughCustomRuns(w.namespace)
+}
+
+// throughCustomRuns acquires, releases and takes back a lease that waits.
+func (w *world) throughCustomRuns(poolNamespace string) {
+	owner := w.holder("build")
+	there := map[string]string{lessee.ParamPoolNamespace: poolNamespace}
+	w.acquire("acquire", owner, there, nil)
+	w.ran("acquire", corev1.ConditionTrue, v1alpha1.ReasonCustomRunSucceeded)
+	w.acquire("waits", owner, map[string]string{lessee.ParamPoolNamespace: poolNamespace, lessee.ParamSlot: "b"}, nil)
+	w.ran("waits", corev1.ConditionUnknown, v1alpha1.ReasonAtCapacity)
+	w.cancelRun("waits")
+	w.ran("waits", corev1.ConditionFalse, v1alpha1.ReasonCustomRunCancelled)
+	w.leaseGone(leaseOf(owner) + "-b")
+	w.customRun("release", releaseKind, owner, nil, nil)
+	w.ran("release", corev1.ConditionTrue, v1alpha1.ReasonCustomRunSucceeded)
+	w.phase(leaseOf(owner), v1alpha1.LeaseReleased)
 }
 
 // bindRole is what the admin's command does.

@@ -21,6 +21,7 @@ import (
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
 	"opdev.io/guestcluster/pkg/reconciler/access"
 	"opdev.io/guestcluster/pkg/reconciler/clocks"
+	"opdev.io/guestcluster/pkg/reconciler/event"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/index"
 )
@@ -47,7 +48,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		Access:     access.FromContext(ctx),
 		Holders:    &holder.Checker{Client: tektonclient.Get(ctx), Lister: pipelineruninformer.Get(ctx).Lister()},
 		Clock:      clocks.From(ctx),
-		Events:     newRecorder(ctx),
+		Events:     event.NewRecorder(ctx, queueName),
 	}
 	r.PromoteFunc = r.enqueueAll
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{WorkQueueName: queueName, Logger: logger})

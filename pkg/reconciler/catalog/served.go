@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	"github.com/tektoncd/pipeline/pkg/apis/pipeline/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,19 +40,29 @@ func WaitServed(ctx context.Context, d Discovery, say func(string)) error {
 	return nil
 }
 
+// needed are the resources that informers and look-ups are made for.
+var needed = []struct {
+	version string
+	names   []string
+}{
+	{pipelinev1.SchemeGroupVersion.String(), []string{"pipelines", "tasks", "pipelineruns", "taskruns"}},
+	{v1beta1.SchemeGroupVersion.String(), []string{"customruns"}},
+}
+
 // missingAPI says what is missing; nothing when the controller can start.
 func missingAPI(d Discovery) string {
-	version := pipelinev1.SchemeGroupVersion.String()
-	resources, err := served(d, version)
-	if apierrors.IsNotFound(err) {
-		return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s", version)
-	}
-	if err != nil {
-		return fmt.Sprintf("cannot ask whether Tekton Pipelines is installed, asking again: %v", err)
-	}
-	for _, name := range []string{"pipelines", "tasks", "pipelineruns", "taskruns"} {
-		if !resources.Has(name) {
-			return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s: it has no %s", version, name)
+	for _, n := range needed {
+		resources, err := served(d, n.version)
+		if apierrors.IsNotFound(err) {
+			return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s", n.version)
+		}
+		if err != nil {
+			return fmt.Sprintf("cannot ask whether Tekton Pipelines is installed, asking again: %v", err)
+		}
+		for _, name := range n.names {
+			if !resources.Has(name) {
+				return fmt.Sprintf("Tekton Pipelines is not installed: install it; waiting for API %s: it has no %s", n.version, name)
+			}
 		}
 	}
 	return ""

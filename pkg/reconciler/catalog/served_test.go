@@ -33,9 +33,10 @@ func TestWaitServed(t *testing.T) {
 		discovery fakeDiscovery
 		says      string
 	}{
-		"all is there":  {fakeDiscovery{served: []string{"pipelines", "tasks", "pipelineruns", "taskruns", "taskruns/status"}}, ""},
+		"all is there":  {fakeDiscovery{served: []string{"pipelines", "tasks", "pipelineruns", "taskruns", "taskruns/status", "customruns"}}, ""},
 		"no Tekton":     {fakeDiscovery{err: apierrors.NewNotFound(schema.GroupResource{}, "")}, "Tekton Pipelines is not installed: install it; waiting"},
 		"half of it":    {fakeDiscovery{served: []string{"pipelines", "tasks", "taskruns"}}, "no pipelineruns"},
+		"no CustomRuns": {fakeDiscovery{served: []string{"pipelines", "tasks", "pipelineruns", "taskruns"}}, "API tekton.dev/v1beta1: it has no customruns"},
 		"no API server": {fakeDiscovery{err: errors.New("connection refused")}, "cannot ask"},
 	}
 	for name, row := range rows {

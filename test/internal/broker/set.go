@@ -28,6 +28,7 @@ import (
 	"opdev.io/guestcluster/pkg/reconciler/bundle"
 	"opdev.io/guestcluster/pkg/reconciler/catalog"
 	"opdev.io/guestcluster/pkg/reconciler/clocks"
+	"opdev.io/guestcluster/pkg/reconciler/customrun"
 	"opdev.io/guestcluster/pkg/reconciler/holder"
 	"opdev.io/guestcluster/pkg/reconciler/instance"
 	"opdev.io/guestcluster/pkg/reconciler/lease"
@@ -64,7 +65,7 @@ func Bundles() []injection.ControllerConstructor {
 }
 
 func (o SetOptions) controllers() []injection.ControllerConstructor {
-	all := []injection.ControllerConstructor{pool.NewController, instance.NewController, lease.NewController, binding.NewController}
+	all := []injection.ControllerConstructor{pool.NewController, instance.NewController, lease.NewController, binding.NewController, customrun.NewController}
 	switch {
 	case o.Controllers != nil:
 		return o.Controllers

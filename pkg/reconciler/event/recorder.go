@@ -1,4 +1,4 @@
-package binding
+package event
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"opdev.io/guestcluster/pkg/client/clientset/versioned/scheme"
 )
 
-// newRecorder makes what generated reconcilers get for nothing: a plain one
+// NewRecorder makes what generated reconcilers get for nothing: a plain one
 // finds no recorder in its context.
-func newRecorder(ctx context.Context) record.EventRecorder {
+func NewRecorder(ctx context.Context, component string) record.EventRecorder {
 	if recorder := controller.GetEventRecorder(ctx); recorder != nil {
 		return recorder
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
-	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: queueName})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
 }
