@@ -33,6 +33,8 @@ func TestLeases(t *testing.T) {
 	t.Run("a pipeline tests on a leased cluster", pipelineTestsOnALeasedCluster)
 	t.Run("two clusters in one run by slots", twoClustersInOneRunBySlots)
 	t.Run("an unknown pool fails the run at once and leaves no lease", unknownPoolFailsTheRunAtOnceAndLeavesNoLease)
+	t.Run("a pipeline acquires and releases without a pod", pipelineTestsWithoutAPodForAcquire)
+	t.Run("a cancelled run gives its waiting lease up", cancelledRunGivesItsWaitingLeaseUp)
 	t.Run("the lease is freed when the run ends without release", leaseIsFreedWhenTheRunEndsWithoutRelease)
 }
 
