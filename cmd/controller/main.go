@@ -52,7 +52,7 @@ func main() {
 	ctx = catalog.WithCatalog(ctx, shelf)
 	ctx = access.WithChecker(ctx, access.New(kube.AuthorizationV1().SelfSubjectAccessReviews(), clock.RealClock{}))
 	ctx = instance.WithConfig(ctx, instance.Config{IngressDomain: *domain})
-	ctx = sweep.WithConfig(ctx, sweep.Config{DryRun: *dryRun})
+	ctx = sweep.WithDryRun(ctx, *dryRun)
 	sharedmain.MainWithConfig(ctx, component, cfg, prepared(pool.NewController), instance.NewController, lease.NewController,
 		binding.NewController, customrun.NewController, bundle.NewController, bundle.NewPersonsRunsController, sweep.NewController)
 }

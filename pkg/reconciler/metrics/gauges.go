@@ -17,6 +17,7 @@ import (
 	poolinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterpool"
 	listers "opdev.io/guestcluster/pkg/client/listers/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/plan"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 )
 
 var (
@@ -41,7 +42,7 @@ type gauges struct {
 func Observe(ctx context.Context) error {
 	g := &gauges{
 		pools: poolinformer.Get(ctx).Lister(), instances: instanceinformer.Get(ctx).Lister(), leases: leaseinformer.Get(ctx).Lister(),
-		clock: clock.RealClock{},
+		clock: clocks.From(ctx),
 	}
 	m := otel.Meter(scope)
 	if err := g.make(m); err != nil {

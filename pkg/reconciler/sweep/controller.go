@@ -9,7 +9,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	"knative.dev/pkg/configmap"
@@ -21,6 +20,7 @@ import (
 	"opdev.io/guestcluster/pkg/client/clientset/versioned/scheme"
 	client "opdev.io/guestcluster/pkg/client/injection/client"
 	instanceinformer "opdev.io/guestcluster/pkg/client/injection/informers/guestcluster/v1alpha1/clusterinstance"
+	"opdev.io/guestcluster/pkg/reconciler/clocks"
 	"opdev.io/guestcluster/pkg/reconciler/metrics"
 )
 
@@ -34,34 +34,23 @@ const (
 // key is the only one: a pass looks at everything.
 var key = types.NamespacedName{Name: "all"}
 
-// Config of the sweep; zero fields have working defaults.
-type Config struct {
-	// DryRun only reports.
-	DryRun bool
-	// Clock is the real one by default.
-	Clock clock.PassiveClock
-}
+type dryRunKey struct{}
 
-type configKey struct{}
-
-// WithConfig hands a Config to NewController.
-func WithConfig(ctx context.Context, c Config) context.Context {
-	return context.WithValue(ctx, configKey{}, c)
+// WithDryRun makes NewController's sweep only report, or not.
+func WithDryRun(ctx context.Context, dryRun bool) context.Context {
+	return context.WithValue(ctx, dryRunKey{}, dryRun)
 }
 
 // New makes a Sweeper from the injected clients and informers.
 func New(ctx context.Context) *Sweeper {
-	config, _ := ctx.Value(configKey{}).(Config)
-	if config.Clock == nil {
-		config.Clock = clock.RealClock{}
-	}
+	dryRun, _ := ctx.Value(dryRunKey{}).(bool)
 	logger := logging.FromContext(ctx)
 	kube := kubeclient.Get(ctx)
 	return &Sweeper{
 		Client: client.Get(ctx), Metadata: metadata.NewForConfigOrDie(injection.GetConfig(ctx)), Discovery: kube.Discovery(),
 		Instances: instanceinformer.Get(ctx).Lister(), Namespaces: namespaceinformer.Get(ctx).Lister(),
-		Events: newRecorder(ctx), Metrics: metrics.New(ctx), Clock: config.Clock,
-		Namespace: injection.GetNamespaceScope(ctx), DryRun: config.DryRun, Say: func(text string) { logger.Warn(text) },
+		Events: newRecorder(ctx), Metrics: metrics.New(ctx), Clock: clocks.From(ctx),
+		Namespace: injection.GetNamespaceScope(ctx), DryRun: dryRun, Say: func(text string) { logger.Warn(text) },
 	}
 }
 

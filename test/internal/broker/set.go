@@ -115,7 +115,7 @@ func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 	if o.Guests != nil {
 		guests.Dial = o.Guests.Dial
 	}
-	ctx = sweep.WithConfig(ctx, sweep.Config{Clock: o.Clock, DryRun: o.SweepDryRun})
+	ctx = sweep.WithDryRun(ctx, o.SweepDryRun)
 	ctx = instance.WithConfig(clocks.With(ctx, o.Clock), guests)
 	ctx = controller.WithEventRecorder(ctx, newRecorder(ctx, config))
 	return set, set.run(ctx, config, o.controllers())
