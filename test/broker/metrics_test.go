@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
@@ -113,7 +114,8 @@ func TestMetricsCountTransitionsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := running(t, func(instance, _ string) broker.Act {
-		return broker.Act{Fail: strings.HasPrefix(instance, "bad-"), ExitCode: 11, Message: "no room"}
+		// Times of objects have seconds: a cold lease must see one pass.
+		return broker.Act{Delay: 1100 * time.Millisecond, Fail: strings.HasPrefix(instance, "bad-"), ExitCode: 11, Message: "no room"}
 	})
 	w.pool(size(2, 0))
 	w.lease("cold", nil)
