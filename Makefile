@@ -17,7 +17,7 @@ TOPOLOGY ?= crc
 MANIFESTS := -R -f config/ -f tasks/ -f pipelines/
 TOOL := go tool -modfile=hack/tools.mod
 
-.PHONY: help build generate fmt lint test unit e2e verify bench demo deploy undeploy rig-deploy tekton-bundle
+.PHONY: help build generate fmt lint test unit faults soak e2e verify bench demo deploy undeploy rig-deploy tekton-bundle
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18 | sort
@@ -44,6 +44,12 @@ test: rig-up ## set everything up and run all tests
 
 unit: ## only the tests that need no cluster
 	$(TOOL) gotestsum --format-hide-empty-pkg -- ./pkg/... ./cmd/... ./tasks/... ./examples/... ./hack/... ./test/deps/...
+
+faults: ## the whole proof that nothing leaks, is booked twice or gets stuck: every call and every event fails once
+	hack/faults.sh
+
+soak: ## random traces for SOAK, 10m by default
+	FAULTS=all SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 24h -run TestRandomTraces ./test/faults
 
 e2e: rig-deploy ## only the tests on the rig
 	$(TOOL) gotestsum --format-hide-empty-pkg -- -count=1 -tags e2e -timeout 20m ./test/e2e/...

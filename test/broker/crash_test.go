@@ -80,7 +80,7 @@ func TestCrashBetweenAnyTwoWrites(t *testing.T) {
 // run plays the scenario with one crash and returns the number of writes until then.
 func (s scenario) run(t *testing.T, crash *broker.Crash) int {
 	w := newWorld(t, nil)
-	broker.Record(t, shared, w.namespace, poolName, 1)
+	broker.Record(t, shared, w.namespace)
 	first := w.start(nil)
 	s.prepare(w)
 	first.Stop()

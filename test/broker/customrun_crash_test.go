@@ -142,7 +142,7 @@ func TestCustomRunCrashes(t *testing.T) {
 
 func (s runScenario) run(t *testing.T, crash *broker.Crash) int {
 	w := newWorld(t, s.acts)
-	broker.Record(t, shared, w.namespace, poolName, 1)
+	broker.Record(t, shared, w.namespace)
 	owner := w.holder("build")
 	s.prepare(w, owner)
 	s.begin(w, owner)

@@ -12,7 +12,7 @@ import (
 func TestLeaseIsBoundReleasedAndReplaced(t *testing.T) {
 	t.Parallel()
 	w := running(t, nil)
-	broker.Record(t, shared, w.namespace, poolName, 1)
+	broker.Record(t, shared, w.namespace)
 	w.pool(size(1, 1))
 	w.available(1)
 	w.lease("job", func(s *v1alpha1.ClusterLeaseSpec) { s.RequestedBy = "ci" })

@@ -292,7 +292,7 @@ func TestAcquireTimeout(t *testing.T) {
 func TestTwoLeasesForOneInstance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	broker.Record(t, shared, w.namespace, poolName, 1)
+	broker.Record(t, shared, w.namespace)
 	first := w.start(nil)
 	w.pool(func(s *v1alpha1.ClusterPoolSpec) { s.MaxSize, s.MinSize, s.WarmSpares = 1, 1, 0 })
 	w.available(1)

@@ -25,7 +25,7 @@ const (
 func TestTwoControllersRaceForClaims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	recorder := broker.Record(t, shared, w.namespace, poolName, racingInstances)
+	recorder := broker.Record(t, shared, w.namespace)
 	w.start(nil)
 	w.start(nil)
 	t.Cleanup(w.giveBack)
@@ -58,7 +58,7 @@ func TestTwoControllersRaceForClaims(t *testing.T) {
 		}
 		return ""
 	})
-	if got := recorder.Most(); got != racingInstances {
+	if got := recorder.Audit().MostInstances; got != racingInstances {
 		t.Errorf("at most %d instances existed at a time, want %d", got, racingInstances)
 	}
 }

@@ -259,7 +259,7 @@ func (w *world) bound(name string) (*v1alpha1.ClusterLease, *v1alpha1.ClusterIns
 	}
 	want := map[string][]byte{
 		guestcluster.KubeconfigKey: w.guests.Kubeconfig(instance.Status.APIEndpoint),
-		guestcluster.OCPVersionKey: []byte(broker.Version), guestcluster.KubeadminPasswordKey: []byte("secret"),
+		guestcluster.OCPVersionKey: []byte(broker.Version), guestcluster.KubeadminPasswordKey: []byte(broker.Password),
 	}
 	if !metav1.IsControlledBy(secret, lease) || !equality.Semantic.DeepEqual(secret.Data, want) {
 		w.t.Errorf("Secret has owner %v and keys %d", secret.OwnerReferences, len(secret.Data))

@@ -87,7 +87,7 @@ func (g *Guests) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func token(host string) string { return "token-of-" + host }
+func token(host string) string { return Canary + "token-of-" + host }
 
 // Kubeconfig is what a guest's provisioning leaves behind.
 func (g *Guests) Kubeconfig(endpoint string) []byte {

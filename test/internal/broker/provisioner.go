@@ -48,6 +48,9 @@ type Act struct {
 	Gathered string
 }
 
+// Password is that of every kubeadmin.
+const Password = Canary + "password"
+
 // Provisioner plays Tekton and the provisioning steps for one namespace.
 type Provisioner struct {
 	server    *server.Server
@@ -148,7 +151,7 @@ func (p *Provisioner) publish(ctx context.Context, run *pipelinev1.PipelineRun, 
 		secret.Data = map[string][]byte{
 			guestcluster.KubeconfigKey: p.guests.Kubeconfig(endpoint),
 			guestcluster.OCPVersionKey: []byte(Version), guestcluster.RunUIDKey: []byte(uid),
-			guestcluster.KubeadminPasswordKey: []byte("secret"),
+			guestcluster.KubeadminPasswordKey: []byte(Password),
 		}
 		maps.Copy(secret.Data, more)
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -94,6 +95,7 @@ func StartSet(t testing.TB, config *rest.Config, o SetOptions) *Set {
 
 func startSet(t testing.TB, config *rest.Config, o SetOptions) (*Set, error) {
 	config = server.Fast(config)
+	config.ContentType = runtime.ContentTypeJSON // so that transports of tests can read it
 	if o.Wrap != nil {
 		config.Wrap(o.Wrap)
 	}

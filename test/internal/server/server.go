@@ -43,14 +43,17 @@ type Server struct {
 	names atomic.Int64
 }
 
+// Runner is a testing.M, or what wraps one.
+type Runner interface{ Run() int }
+
 // Main runs a package's tests on a new server; call it from TestMain. With
 // -short nothing starts and every test that asks for the server is skipped.
-func Main(m *testing.M, options Options, into **Server) {
+func Main(m Runner, options Options, into **Server) {
 	flag.Parse()
 	os.Exit(run(m, options, into))
 }
 
-func run(m *testing.M, options Options, into **Server) int {
+func run(m Runner, options Options, into **Server) int {
 	if testing.Short() {
 		fmt.Println("skipped: needs etcd and kube-apiserver")
 		return 0
