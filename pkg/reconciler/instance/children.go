@@ -117,10 +117,16 @@ func (r *Reconciler) makeSecrets(ctx context.Context, i *v1alpha1.ClusterInstanc
 	return err
 }
 
+// ifFresh builds a child only for an instance that is as it was read: with an
+// old cache, what another leader destroyed would be made again and again.
+func ifFresh[T any](ctx context.Context, r *Reconciler, i *v1alpha1.ClusterInstance, object T) func() (T, error) {
+	return func() (T, error) { return object, r.checkFresh(ctx, i) }
+}
+
 // repairNetwork makes Service and Route, and sets right what somebody changed.
 func (r *Reconciler) repairNetwork(ctx context.Context, i *v1alpha1.ClusterInstance) error {
 	services, want := r.kube.CoreV1().Services(i.Namespace), resources.Service(i)
-	live, err := ensure(ctx, services, i, "Service", want.Name, always(want))
+	live, err := ensure(ctx, services, i, "Service", want.Name, ifFresh(ctx, r, i, want))
 	if err != nil {
 		return err
 	}
@@ -149,7 +155,7 @@ func (r *Reconciler) repairRoute(ctx context.Context, i *v1alpha1.ClusterInstanc
 		return fmt.Errorf("build Route: %w", err)
 	}
 	c := plain{r.dynamic.Resource(routeGVR).Namespace(i.Namespace)}
-	live, err := ensure(ctx, creator[*unstructured.Unstructured](c), i, "Route", want.GetName(), always(want))
+	live, err := ensure(ctx, creator[*unstructured.Unstructured](c), i, "Route", want.GetName(), ifFresh(ctx, r, i, want))
 	if notServed(err) {
 		return &waitError{reason: v1alpha1.ReasonRouteAPIMissing, after: lookAgain, message: "this cluster does not serve routes of " +
 			routeGVR.GroupVersion().String() + ", by which guests are reached: run on OpenShift, or install the CRD and a router"}
