@@ -74,7 +74,7 @@ func (s scenario) hide(t *testing.T, blind *broker.Blindfold) {
 	})
 	if blind.How == broker.Past {
 		set.Stop()
-		set = w.start(blind.Reborn)
+		w.start(blind.Reborn)
 	}
 	if blind.From > 0 {
 		w.idle(blindFor)
