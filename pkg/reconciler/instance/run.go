@@ -16,7 +16,7 @@ import (
 )
 
 func (r *Reconciler) startRun(ctx context.Context, i *v1alpha1.ClusterInstance, want *pipelinev1.PipelineRun, attempt int32) error {
-	run, err := ensure(ctx, r.tekton.TektonV1().PipelineRuns(i.Namespace), i, "PipelineRun", want.Name, always(want))
+	run, err := ensure(ctx, r.tekton.TektonV1().PipelineRuns(i.Namespace), i, "PipelineRun", want.Name, ifFresh(ctx, r, i, want))
 	if err != nil {
 		return err
 	}
