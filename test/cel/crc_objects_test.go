@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"opdev.io/guestcluster/pkg/steps/createdatavolume"
+	"opdev.io/guestcluster/pkg/steps/kube"
 	"opdev.io/guestcluster/pkg/steps/step"
 	"opdev.io/guestcluster/pkg/steps/virt"
 	"opdev.io/guestcluster/test/internal/server"
@@ -115,8 +117,13 @@ func TestCreateDataVolumeOnARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sources, err := kube.NewObjects[corev1.PersistentVolumeClaim](server.Fast(shared.Config), virt.ClaimsResource, "guestcluster-bundles")
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := func(uid, volume string) error {
 		c := &createdatavolume.Creator{
+			Sources: sources,
 			Options: createdatavolume.Options{Instance: "crc-pool-0", Namespace: namespace, InstanceUID: uid, Name: "gc-x",
 				SourceNamespace: "guestcluster-bundles", SourceVolume: volume, Size: "80Gi", Timeout: time.Minute},
 			Clients: clients, Progress: io.Discard, Pause: wait.Backoff{Duration: 20 * time.Millisecond}, Now: time.Now,
