@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -86,8 +87,14 @@ func TestRightToCloneGoesFirst(t *testing.T) {
 	g := newBundle(t)
 	g.ready()
 	w := runningCRC(t, always(broker.Act{Hang: true}))
+	shippedRights(t, "207-provision-crc-rbac.yaml")
 	w.instance(g.template())
 	i := w.instanceCondition(alone, v1alpha1.ConditionReady, v1alpha1.ReasonRunRunning)
+	for verb, want := range map[string]bool{"patch " + i.GatherName(): true, "get " + i.GatherName(): true, "patch another": false, "create ": false, "list ": false} {
+		if got := w.stepsMay(i, "configmaps", verb); got != want {
+			t.Errorf("the steps may %s: %t", verb, got)
+		}
+	}
 	binding, err := shared.Kube.RbacV1().RoleBindings(guestcluster.BundleNamespace).Get(t.Context(), i.CloneBindingName(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +109,22 @@ func TestRightToCloneGoesFirst(t *testing.T) {
 	if left := w.guestsLeft(t.Context(), ""); left != "" {
 		t.Error(left)
 	}
+}
+
+// stepsMay asks the API server about the instance's ServiceAccount.
+func (w crcWorld) stepsMay(i *v1alpha1.ClusterInstance, resource, what string) bool {
+	w.t.Helper()
+	verb, name, _ := strings.Cut(what, " ")
+	review, err := shared.Kube.AuthorizationV1().SubjectAccessReviews().Create(w.t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + w.namespace + ":" + i.DerivedName(),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.namespace, Resource: resource, Verb: verb, Name: name},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return review.Status.Allowed
 }
 
 func TestLeaseOfAMachine(t *testing.T) {

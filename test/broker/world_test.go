@@ -121,6 +121,7 @@ func readyText(i *v1alpha1.ClusterInstance) string {
 // childKinds are all kinds that instances and leases may own.
 var childKinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "services"}, {Version: "v1", Resource: "serviceaccounts"},
+	{Version: "v1", Resource: "configmaps"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 	{Group: "route.openshift.io", Version: "v1", Resource: "routes"},

@@ -61,6 +61,9 @@ func (r *Reconciler) makeChildren(ctx context.Context, i *v1alpha1.ClusterInstan
 	if err := r.makeSecrets(ctx, i, in); err != nil {
 		return err
 	}
+	if err := r.makeGather(ctx, i); err != nil {
+		return err
+	}
 	if _, err := ensure(ctx, rbac.Roles(i.Namespace), i, "Role", name, always(resources.Role(i))); err != nil {
 		return err
 	}
@@ -114,6 +117,16 @@ func (r *Reconciler) makeSecrets(ctx context.Context, i *v1alpha1.ClusterInstanc
 		return err
 	}
 	_, err := ensure(ctx, secrets, i, "Secret", i.KubeconfigSecretName(), always(resources.KubeconfigSecret(i)))
+	return err
+}
+
+// makeGather makes what step gather fills: a right to make ConfigMaps cannot be
+// bound to one name.
+func (r *Reconciler) makeGather(ctx context.Context, i *v1alpha1.ClusterInstance) error {
+	if i.Spec.Type != v1alpha1.TypeCRC {
+		return nil
+	}
+	_, err := ensure(ctx, r.kube.CoreV1().ConfigMaps(i.Namespace), i, "ConfigMap", i.GatherName(), always(resources.GatherConfigMap(i)))
 	return err
 }
 

@@ -27,7 +27,7 @@ func (r *Reconciler) FinalizeKind(ctx context.Context, i *v1alpha1.ClusterInstan
 	if begun, err := r.begun(ctx, i); err != nil || !begun {
 		return err
 	}
-	left, err := r.destroy(ctx, i, false)
+	left, err := r.destroy(ctx, i, func(child) bool { return false })
 	if err == nil || len(left) > 0 {
 		i.MarkDeleting(waitText(left))
 	}
@@ -96,13 +96,14 @@ func (r *Reconciler) forget(i *v1alpha1.ClusterInstance) {
 }
 
 // cleanUp destroys the children of a failed instance at once; an ended run
-// stays readable for a while.
+// stays readable for a while, what was gathered as long as the instance.
 func (r *Reconciler) cleanUp(ctx context.Context, i *v1alpha1.ClusterInstance) (time.Duration, error) {
 	if meta.IsStatusConditionFalse(i.Status.Conditions, v1alpha1.ConditionDeleting) {
 		return r.dropRun(ctx, i)
 	}
 	r.forget(i)
-	left, err := r.destroy(ctx, i, r.runEnded(i))
+	ended := r.runEnded(i)
+	left, err := r.destroy(ctx, i, func(c child) bool { return c.isEvidence() || (ended && c.resource == runGVR) })
 	if err != nil {
 		return 0, err
 	}
@@ -140,15 +141,15 @@ func (r *Reconciler) dropRun(ctx context.Context, i *v1alpha1.ClusterInstance) (
 	return 0, err
 }
 
-// destroy deletes all children in order and names those that are not gone
+// destroy deletes all children but those to keep, in order, and names those that are not gone
 // yet. One that cannot be deleted does not delay the next, but for the disk of
 // a machine that is still there.
-func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, keepRuns bool) (left []plan.Remnant, err error) {
+func (r *Reconciler) destroy(ctx context.Context, i *v1alpha1.ClusterInstance, keep func(child) bool) (left []plan.Remnant, err error) {
 	list, err := r.children(ctx, i)
 	errs := []error{err}
 	machine := false
 	for _, c := range list {
-		if (keepRuns && c.resource == runGVR) || (machine && c.isDisk()) {
+		if keep(c) || (machine && c.isDisk()) {
 			continue
 		}
 		what, err := r.remove(ctx, i, c)

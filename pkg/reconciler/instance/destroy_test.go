@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 	"knative.dev/pkg/controller"
@@ -79,5 +80,21 @@ func TestFinalizerLeavesAStragglingRun(t *testing.T) {
 	}
 	if event := <-w.events.Events; !strings.Contains(event, i.RunName(0)) {
 		t.Errorf("Event %q does not name the run", event)
+	}
+}
+
+func TestWhatWasGatheredGoesWithTheInstance(t *testing.T) {
+	i := deleted()
+	i.Spec.Type = v1alpha1.TypeCRC
+	gathered := asChild(i, schema.GroupVersion{Version: "v1"}, "ConfigMap", i.GatherName())
+	w := newWorld(t, []runtime.Object{i.DeepCopy()}, []runtime.Object{gathered})
+	failed := i.DeepCopy()
+	failed.DeletionTimestamp = nil
+	w.markFailed(failed, v1alpha1.ReasonRunFailed, v1alpha1.FailureStatus{})
+	if _, err := w.cleanUp(w.ctx, failed); err != nil || len(deletions(w.dynamic.Actions(), "configmaps")) != 0 {
+		t.Errorf("the failed instance stays: error %v, %v", err, deletions(w.dynamic.Actions(), "configmaps"))
+	}
+	if err := w.FinalizeKind(w.ctx, i); err != nil || len(deletions(w.dynamic.Actions(), "configmaps")) != 1 {
+		t.Errorf("the instance goes: error %v, %v", err, deletions(w.dynamic.Actions(), "configmaps"))
 	}
 }

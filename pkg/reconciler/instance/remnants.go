@@ -49,6 +49,9 @@ func (c child) in(i *v1alpha1.ClusterInstance) string {
 
 func (c child) isMachine() bool { return c.resource == machineGVR || c.resource == runningGVR }
 
+// isEvidence: it tells why an instance failed.
+func (c child) isEvidence() bool { return c.resource == core("configmaps") }
+
 func (c child) isDisk() bool { return c.resource == dataVolumeGVR || c.resource == claimGVR }
 
 // children lists what an instance may have, in the order of destruction: first
@@ -60,7 +63,7 @@ func (r *Reconciler) children(ctx context.Context, i *v1alpha1.ClusterInstance) 
 	for _, run := range runNames {
 		list = append(list, child{resource: runGVR, kind: "PipelineRun", name: run})
 	}
-	return append(append(list, guestOf(i)...),
+	return append(append(append(list, guestOf(i)...), gathered(i)...),
 		child{resource: routeGVR, kind: "Route", name: name},
 		child{resource: core("services"), kind: "Service", name: name},
 		child{resource: core("secrets"), kind: "Secret", name: i.KubeconfigSecretName()},
@@ -96,6 +99,14 @@ func guestOf(i *v1alpha1.ClusterInstance) []child {
 		machine, {resource: runningGVR, kind: "VirtualMachineInstance", name: name, of: &machine},
 		volume, {resource: claimGVR, kind: "PersistentVolumeClaim", name: name, of: &volume},
 	}
+}
+
+// gathered is what step gather fills.
+func gathered(i *v1alpha1.ClusterInstance) []child {
+	if i.Spec.Type != v1alpha1.TypeCRC {
+		return nil
+	}
+	return []child{{resource: core("configmaps"), kind: "ConfigMap", name: i.GatherName()}}
 }
 
 // runNames are the names of all attempts, one more than was recorded since a

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
 	"opdev.io/guestcluster/pkg/steps/guest/fakeguest"
 	"opdev.io/guestcluster/pkg/steps/step"
@@ -146,6 +148,20 @@ func TestASecondRunReplacesTheFirst(t *testing.T) {
 	b.gathered()
 	b.guest.Refuse = false
 	b.holds(b.gathered(), "journal-kubelet.txt", "Accepted publickey")
+}
+
+// The instance's Role allows no more than to fill what the controller made.
+func TestFillsWhatTheControllerMade(t *testing.T) {
+	b := newBench(t)
+	i := v1alpha1.ClusterInstance{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "clusters", UID: "uid-1"}}
+	b.api.Put(mapPath, &corev1.ConfigMap{ObjectMeta: i.ChildMeta("gc-demo-gather")})
+	b.api.Fault(func(r *http.Request) int {
+		if r.Method == http.MethodPost {
+			return http.StatusForbidden
+		}
+		return 0
+	})
+	b.holds(b.gathered(), "datavolume.json", "Succeeded")
 }
 
 func TestAConfigMapOfAnotherIsNotWritten(t *testing.T) {

@@ -26,16 +26,17 @@ func newStore(config *rest.Config, o *Options) (*store, error) {
 	return &store{kube.Owner{Name: o.Instance, Namespace: o.Namespace, UID: types.UID(o.InstanceUID)}, o.ConfigMap, maps}, err
 }
 
-// save replaces what an earlier attempt gathered.
+// save fills what the controller made, or replaces what an earlier attempt
+// gathered. Only who runs the step by hand may have the right to make it.
 func (s *store) save(ctx context.Context, data map[string]string) error {
-	_, err := s.maps.Create(ctx, &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: s.owner.Meta(s.name), Data: data,
-	})
-	if !apierrors.IsAlreadyExists(err) {
+	seen, err := s.maps.Get(ctx, s.name)
+	if apierrors.IsNotFound(err) {
+		_, err = s.maps.Create(ctx, &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: s.owner.Meta(s.name), Data: data,
+		})
 		return kube.Classify("make ConfigMap "+s.name, err, virt.Hint)
 	}
-	seen, err := s.maps.Get(ctx, s.name)
 	if err != nil {
 		return kube.Classify("read ConfigMap "+s.name, err, virt.Hint)
 	}

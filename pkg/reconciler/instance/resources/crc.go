@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -90,6 +91,11 @@ func isPublicKey(raw []byte, block *pem.Block) bool {
 	}
 	_, _, _, _, err := ssh.ParseAuthorizedKey(raw)
 	return err == nil
+}
+
+// GatherConfigMap is the empty ConfigMap that step gather fills.
+func GatherConfigMap(i *v1alpha1.ClusterInstance) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: i.ChildMeta(i.GatherName())}
 }
 
 // CloneBinding lets the instance's steps clone golden volumes. It stands beside

@@ -12,15 +12,20 @@ func ServiceAccount(i *v1alpha1.ClusterInstance) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: i.ChildMeta(i.DerivedName())}
 }
 
-// Role lets the steps fill the instance's one kubeconfig Secret.
+// Role lets the steps fill what the controller made empty for them: the
+// kubeconfig Secret, and for type crc the ConfigMap of step gather.
 func Role(i *v1alpha1.ClusterInstance) *rbacv1.Role {
-	return &rbacv1.Role{
-		ObjectMeta: i.ChildMeta(i.DerivedName()),
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"secrets"},
-			ResourceNames: []string{i.KubeconfigSecretName()},
-			Verbs:         []string{"get", "update", "patch"},
-		}},
+	rules := []rbacv1.PolicyRule{mayFill("secrets", i.KubeconfigSecretName())}
+	if i.Spec.Type == v1alpha1.TypeCRC {
+		rules = append(rules, mayFill("configmaps", i.GatherName()))
+	}
+	return &rbacv1.Role{ObjectMeta: i.ChildMeta(i.DerivedName()), Rules: rules}
+}
+
+func mayFill(resource, name string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{name},
+		Verbs: []string{"get", "update", "patch"},
 	}
 }
 

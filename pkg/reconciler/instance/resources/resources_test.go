@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,7 +109,7 @@ func TestChildrenAreOwned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, child := range []metav1.Object{
-		ServiceAccount(i), Role(i), RoleBinding(i), StepsBinding(i, "view"), Service(i), KubeconfigSecret(i), route,
+		ServiceAccount(i), Role(i), RoleBinding(i), StepsBinding(i, "view"), Service(i), KubeconfigSecret(i), GatherConfigMap(i), route,
 	} {
 		owner := metav1.GetControllerOf(child)
 		if owner == nil || owner.UID != i.UID || owner.Name != i.Name || owner.BlockOwnerDeletion != nil {
@@ -147,5 +148,21 @@ func TestRepairService(t *testing.T) {
 	fixed := RepairService(live, want)
 	if fixed == nil || fixed.Spec.ClusterIP != "10.0.0.1" || !cmp.Equal(fixed.Spec.Selector, want.Spec.Selector) {
 		t.Errorf("repaired to %+v", fixed)
+	}
+}
+
+func TestRoleNamesAllItAllows(t *testing.T) {
+	for topology, want := range map[v1alpha1.ClusterType]int{v1alpha1.TypeCustom: 1, v1alpha1.TypeCRC: 2} {
+		i := instance()
+		i.Spec.Type = topology
+		rules := Role(i).Rules
+		for _, r := range rules {
+			if len(r.ResourceNames) != 1 || slices.Contains(r.Verbs, "create") {
+				t.Errorf("%s: %+v", topology, r)
+			}
+		}
+		if len(rules) != want {
+			t.Errorf("%s: %+v", topology, rules)
+		}
 	}
 }
