@@ -77,6 +77,82 @@ func TestTwoControllersAtOnce(t *testing.T) {
 	w.end(quietLong)
 }
 
+// TestTwoBindersOneInstance lets two processes announce and claim the same
+// instance for two leases: neither sees the other's lease, nor what becomes of
+// instances. Both claims are on their way before the first one arrives.
+func TestTwoBindersOneInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.recorder.TwoAtOnce()
+	first := w.start()
+	w.pool(2, 2)
+	w.available(2)
+	first.Stop()
+	arrive, told := make(chan struct{}), make(chan struct{})
+	letArrive, tell := sync.OnceFunc(func() { close(arrive) }), sync.OnceFunc(func() { close(told) })
+	defer tell()
+	defer letArrive()
+	blind := func(lease string) wrapper {
+		return broker.Withhold(func(resource, name string) bool {
+			return resource == "clusterinstances" || (resource == "clusterleases" && name == lease)
+		}, told)
+	}
+	underway := make(chan struct{}, 2)
+	w.start(blind("b"), claimsWait(underway, arrive))
+	w.start(blind("a"), claimsWait(underway, arrive))
+	w.lease("a", nil)
+	w.lease("b", nil)
+	for range 2 {
+		select {
+		case <-underway:
+		case <-time.After(broker.Patience):
+			t.Fatal("two processes were to claim, not both have")
+		}
+	}
+	claiming := w.leaseVersions(t.Context())
+	letArrive()
+	// Who lost must find its own way back before anybody else can help.
+	w.eventually("the end of both claims", func(ctx context.Context) string {
+		now := w.leaseVersions(ctx)
+		for name, version := range claiming {
+			if now[name] == version {
+				return "lease " + name + " still claims"
+			}
+		}
+		return ""
+	})
+	tell()
+	w.bound("a")
+	w.bound("b")
+	w.eventually("rest", w.settled)
+	w.end(briefly)
+}
+
+func (w *world) leaseVersions(ctx context.Context) map[string]string {
+	w.t.Helper()
+	list, err := w.leases.List(ctx, metav1.ListOptions{})
+	w.must(err)
+	versions := map[string]string{}
+	for _, l := range list.Items {
+		versions[l.Name] = l.ResourceVersion
+	}
+	return versions
+}
+
+// claimsWait tells of the first claim of a process and lets none arrive before time.
+func claimsWait(underway chan<- struct{}, arrive <-chan struct{}) wrapper {
+	tell := sync.OnceFunc(func() { underway <- struct{}{} })
+	return func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/clusterinstances/") {
+				tell()
+				<-arrive
+			}
+			return next.RoundTrip(r)
+		})
+	}
+}
+
 // delayed makes every stream of a kind late.
 func delayed(resource string, by time.Duration) wrapper {
 	return func(next http.RoundTripper) http.RoundTripper {

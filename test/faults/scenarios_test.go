@@ -56,7 +56,10 @@ func claiming(w *world) {
 }
 
 var scenarios = []scenario{
-	{name: "provision", prepare: func(*world) {},
+	{name: "provision", prepare: func(w *world) {
+		// Long enough for a second run to begin beside the first.
+		w.script(func(string, string) broker.Act { return broker.Act{Delay: 300 * time.Millisecond} })
+	},
 		begin:   func(w *world) { w.pool(1, 1) },
 		missing: func(ctx context.Context, w *world) string { return w.lacksInstances(ctx, 1) }},
 	{name: "bind", prepare: func(w *world) { w.pool(1, 1); w.available(1) },

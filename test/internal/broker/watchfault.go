@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -249,15 +250,24 @@ func (b *Blindfold) filter(r *http.Request, body io.ReadCloser) io.ReadCloser {
 	})
 }
 
+// watchEvent is what a watch fault must know of an event.
+type watchEvent struct {
+	Type   string `json:"type"`
+	Object struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	} `json:"object"`
+}
+
+// readEvent leaves out what is not about one object.
+func readEvent(line []byte) (event watchEvent, ok bool) {
+	ok = json.Unmarshal(line, &event) == nil && event.Type != "BOOKMARK"
+	return event, ok
+}
+
 // unseen counts an event and says whether the process must not see it now.
 func (b *Blindfold) unseen(line []byte) bool {
-	var event struct {
-		Type   string `json:"type"`
-		Object struct {
-			Metadata metav1.ObjectMeta `json:"metadata"`
-		} `json:"object"`
-	}
-	if json.Unmarshal(line, &event) != nil || event.Type == "BOOKMARK" {
+	event, ok := readEvent(line)
+	if !ok {
 		return false
 	}
 	b.mu.Lock()
@@ -279,4 +289,61 @@ func Late(body io.ReadCloser, by time.Duration) io.ReadCloser {
 		time.Sleep(by)
 		return true
 	})
+}
+
+// Withhold keeps the events of the objects that match from a process until a
+// channel is closed; those of all others pass them.
+func Withhold(match func(resource, name string) bool, until <-chan struct{}) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil && response.StatusCode == http.StatusOK && r.URL.Query().Get("watch") == "true" {
+				resource := path.Base(r.URL.Path)
+				response.Body = withheld(response.Body, until, func(line []byte) bool {
+					event, ok := readEvent(line)
+					return ok && match(resource, event.Object.Metadata.Name)
+				})
+			}
+			return response, err
+		})
+	}
+}
+
+// withheld copies a stream; held events come last, in their order.
+func withheld(body io.ReadCloser, until <-chan struct{}, match func(line []byte) bool) io.ReadCloser {
+	out, in := io.Pipe()
+	lines := make(chan []byte)
+	var end error
+	go func() {
+		defer close(lines)
+		reader := bufio.NewReader(body)
+		for end == nil {
+			var line []byte
+			if line, end = reader.ReadBytes('\n'); len(line) > 0 {
+				lines <- line
+			}
+		}
+	}()
+	go func() {
+		defer body.Close()
+		var held []byte
+		for {
+			select {
+			case line, ok := <-lines:
+				switch {
+				case !ok:
+					_ = in.CloseWithError(end)
+					return
+				case until != nil && match(line):
+					held = append(held, line...)
+				default:
+					_, _ = in.Write(line) // a closed pipe ends with the body
+				}
+			case <-until:
+				until = nil
+				_, _ = in.Write(held)
+			}
+		}
+	}()
+	return closer{out, func() { _ = out.Close(); _ = body.Close() }}
 }
