@@ -188,8 +188,9 @@ func (m *model) rest() {
 	w.eventually("rest", func(ctx context.Context) string {
 		lacks := w.settled(ctx)
 		if lacks != "" {
-			// Time heals what waits for the breaker or for an hour to pass.
-			w.skip(time.Minute)
+			// Time heals what waits for the breaker or for an hour to pass; a slow
+			// machine looks only a few times.
+			w.skip(10 * time.Minute)
 		}
 		return lacks
 	})
