@@ -32,6 +32,8 @@ const (
 	RunTimedOut
 	// RunCancelled means that somebody else ended it.
 	RunCancelled
+	// RunInterrupted means that it failed because a pod was taken from it.
+	RunInterrupted
 )
 
 // RunFacts is what is known of an instance's provisioning run.
@@ -39,6 +41,8 @@ type RunFacts struct {
 	Name    string
 	State   RunState
 	Attempt int32
+	// Lost says which pod was taken from an interrupted run.
+	Lost string
 	// HandedOff: the kubeconfig Secret was filled by this very run.
 	HandedOff bool
 	// StartedAt is when the first attempt began, Timeout what all may take.
@@ -71,7 +75,7 @@ type RunPlan struct {
 // Run decides what follows from the state of the run.
 //
 //	succeeded, or missing after it handed off   accept
-//	missing or cancelled                        retry; fail after 3 attempts or out of time
+//	missing, cancelled or interrupted           retry; fail after 3 attempts or out of time
 //	failed, timed out                           fail
 //	queued, running                             wait; fail when out of time
 func Run(f RunFacts, now time.Time) RunPlan {
@@ -79,7 +83,7 @@ func Run(f RunFacts, now time.Time) RunPlan {
 	switch f.State {
 	case RunSucceeded:
 		return RunPlan{Step: RunAccept}
-	case RunMissing, RunCancelled:
+	case RunMissing, RunCancelled, RunInterrupted:
 		return lostRun(f, left)
 	case RunFailed:
 		return RunPlan{Step: RunFail, Reason: v1alpha1.ReasonRunFailed}
@@ -97,16 +101,19 @@ func Run(f RunFacts, now time.Time) RunPlan {
 }
 
 func lostRun(f RunFacts, left time.Duration) RunPlan {
-	what := "vanished"
-	if f.State == RunCancelled {
+	what, look := "vanished", "look for who deletes or cancels runs"
+	switch f.State {
+	case RunCancelled:
 		what = "was cancelled by somebody else"
+	case RunInterrupted:
+		what, look = f.Lost, "look at the node, and for who deletes or evicts pods"
 	}
 	switch {
 	case f.State == RunMissing && f.HandedOff:
 		return RunPlan{Step: RunAccept}
 	case f.Attempt+1 >= maxAttempts:
 		return RunPlan{Step: RunFail, Reason: v1alpha1.ReasonRunLost,
-			Message: fmt.Sprintf("PipelineRun %s %s, as did the %d before it: look for who deletes or cancels runs", f.Name, what, f.Attempt)}
+			Message: fmt.Sprintf("PipelineRun %s %s, and the %d before it were lost as well: %s", f.Name, what, f.Attempt, look)}
 	case left <= runGrace:
 		return RunPlan{Step: RunFail, Reason: v1alpha1.ReasonProvisioningTimeout,
 			Message: fmt.Sprintf("PipelineRun %s %s and no time is left for another attempt", f.Name, what)}

@@ -31,6 +31,10 @@ func TestRun(t *testing.T) {
 		"a vanished run is tried again":                   {RunFacts{State: RunMissing}, 0, RunRetry, v1alpha1.ReasonPreparing},
 		"a cancelled run is tried again":                  {RunFacts{State: RunCancelled, Attempt: 1}, 0, RunRetry, v1alpha1.ReasonPreparing},
 		"a cancelled run is not accepted":                 {RunFacts{State: RunCancelled, HandedOff: true}, 0, RunRetry, v1alpha1.ReasonPreparing},
+		"a run that lost its pod is tried again":          {RunFacts{State: RunInterrupted, Attempt: 1}, 0, RunRetry, v1alpha1.ReasonPreparing},
+		"and is lost the third time":                      {RunFacts{State: RunInterrupted, Attempt: 2}, 0, RunFail, v1alpha1.ReasonRunLost},
+		"or when its time is over":                        {RunFacts{State: RunInterrupted}, 60 * time.Minute, RunFail, v1alpha1.ReasonProvisioningTimeout},
+		"what it handed off is not accepted":              {RunFacts{State: RunInterrupted, HandedOff: true}, 0, RunRetry, v1alpha1.ReasonPreparing},
 		"the third attempt is the last":                   {RunFacts{State: RunMissing, Attempt: 2}, 0, RunFail, v1alpha1.ReasonRunLost},
 		"no attempt starts when the time is over":         {RunFacts{State: RunCancelled}, 60 * time.Minute, RunFail, v1alpha1.ReasonProvisioningTimeout},
 	}

@@ -18,6 +18,8 @@ const (
 	ExitUser           int32 = 10
 	ExitInfrastructure int32 = 11
 	ExitTimeout        int32 = 12
+	// ExitInterrupted is a step's that was told to stop.
+	ExitInterrupted int32 = 13
 )
 
 const taskLabel = "tekton.dev/pipelineTask"
@@ -29,20 +31,22 @@ const maxFailure = 700
 // could be read. Reason and time are the caller's. What was gathered of the
 // guest is named last; that nothing could be gathered is never the cause.
 func Failure(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) v1alpha1.FailureStatus {
-	var causes []*pipelinev1.TaskRun
 	gathered := ""
 	for _, t := range taskRuns {
 		if taskName(run, t) == TaskGather {
 			gathered = cmp.Or(gathered, configMap(t))
-			continue
 		}
-		causes = append(causes, t)
 	}
-	failure := diagnose(run, causes)
+	failure := diagnose(run, causes(run, taskRuns))
 	if gathered != "" {
 		failure.Message = v1alpha1.Truncate(failure.Message, maxFailure) + "; gathered: ConfigMap " + gathered
 	}
 	return failure
+}
+
+// causes are the TaskRuns that can make a run fail.
+func causes(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) []*pipelinev1.TaskRun {
+	return slices.DeleteFunc(slices.Clone(taskRuns), func(t *pipelinev1.TaskRun) bool { return taskName(run, t) == TaskGather })
 }
 
 // configMap is what a gather TaskRun says it made; no other text passes.
@@ -61,6 +65,10 @@ func diagnose(run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun) v1alp
 		return failure
 	}
 	failure.Task = taskName(run, failed)
+	if container, text := pullProblem(failed); text != "" {
+		failure.Step, failure.Message = container, Redact(text)
+		return failure
+	}
 	message := failed.Status.GetCondition(apis.ConditionSucceeded).Message
 	if step := failedStep(failed); step != nil {
 		failure.Step, failure.ExitCode = step.Name, step.Terminated.ExitCode

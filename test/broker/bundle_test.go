@@ -130,7 +130,8 @@ func TestLostPreparation(t *testing.T) {
 	}{
 		{"the run is deleted once", func(n string) prepareAct { return prepareAct{Delete: n == "0"} }, v1alpha1.BundleReady, v1alpha1.ReasonBundleReady, 1, nil},
 		{"the run is cancelled twice", func(n string) prepareAct { return prepareAct{Cancel: n != "2"} }, v1alpha1.BundleReady, v1alpha1.ReasonBundleReady, 2, nil},
-		{"every run is deleted", func(string) prepareAct { return prepareAct{Delete: true} }, v1alpha1.BundleFailed, v1alpha1.ReasonBundleFailed, 2, []string{"RunLost", "as did the 2 before it"}},
+		{"its pods are killed twice", func(n string) prepareAct { return prepareAct{Fail: n != "2", ExitCode: 13} }, v1alpha1.BundleReady, v1alpha1.ReasonBundleReady, 2, nil},
+		{"every run is deleted", func(string) prepareAct { return prepareAct{Delete: true} }, v1alpha1.BundleFailed, v1alpha1.ReasonBundleFailed, 2, []string{"RunLost", "the 2 before it were lost as well"}},
 		{"the run is deleted after its work", func(string) prepareAct { return prepareAct{DeleteSealed: true} }, v1alpha1.BundleReady, v1alpha1.ReasonBundleReady, 0, nil},
 		{"the seal is another", func(string) prepareAct { return prepareAct{Seal: "ff"} }, v1alpha1.BundleFailed, v1alpha1.ReasonBundleFailed, 0, []string{"HandoffInvalid", "is not sealed with the results"}},
 	} {

@@ -36,6 +36,7 @@ func TestBadRunsFailTheInstance(t *testing.T) {
 		{"a step says a secret", broker.Act{Fail: true, ExitCode: 11, Message: "login with password=hunter2 failed"}, v1alpha1.ReasonRunFailed, []string{"password=[redacted]"}},
 		{"Tekton's timeout", broker.Act{TimeOut: true}, v1alpha1.ReasonProvisioningTimeout, nil},
 		{"deleted each time", broker.Act{Delete: true}, v1alpha1.ReasonRunLost, []string{"vanished", "the 2 before it"}},
+		{"killed each time", broker.Act{Fail: true, ExitCode: 13, Message: "interrupted"}, v1alpha1.ReasonRunLost, []string{"lost the pod of task boot (step boot, exit code 13)", "who deletes or evicts pods"}},
 		{"cancelled each time", broker.Act{Cancel: true}, v1alpha1.ReasonRunLost, []string{"was cancelled by somebody else"}},
 		{"a Secret of another run", broker.Act{ForRun: "another-run"}, v1alpha1.ReasonHandoffInvalid, []string{"was written for another run"}},
 		{"no Secret", broker.Act{NoSecret: true}, v1alpha1.ReasonHandoffInvalid, []string{"was not filled by the run"}},
@@ -58,11 +59,20 @@ func TestBadRunsFailTheInstance(t *testing.T) {
 
 func TestLostRunIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	w := running(t, func(_, attempt string) broker.Act { return broker.Act{Delete: attempt == "0", Cancel: attempt == "1"} })
-	w.pool(one)
-	w.available(1)
-	if i := w.slot(0); i.Status.Run.Attempt != 2 {
-		t.Errorf("Ready after attempt %d, want 2", i.Status.Run.Attempt)
+	kill := func(code int32) broker.Act { return broker.Act{Fail: true, ExitCode: code} }
+	for name, acts := range map[string]map[string]broker.Act{
+		"deleted, then cancelled": {"0": {Delete: true}, "1": {Cancel: true}},
+		"its pods were killed":    {"0": kill(13), "1": kill(137)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := running(t, func(_, attempt string) broker.Act { return acts[attempt] })
+			w.pool(one)
+			w.available(1)
+			if i := w.slot(0); i.Status.Run.Attempt != 2 {
+				t.Errorf("Ready after attempt %d, want 2", i.Status.Run.Attempt)
+			}
+		})
 	}
 }
 

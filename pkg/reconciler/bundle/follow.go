@@ -50,8 +50,9 @@ func (r *Reconciler) runFacts(ctx context.Context, b *v1alpha1.CRCBundle, run *p
 		facts.StartedAt = status.StartedAt.Time
 	}
 	if run != nil {
-		facts.State = follow.State(run)
-		return facts, nil
+		var err error
+		facts.State, facts.Lost, err = r.finder().State(ctx, run)
+		return facts, err
 	}
 	volume, _, err := r.volume(ctx, b)
 	facts.HandedOff = volume.SealedBy(status.UID)

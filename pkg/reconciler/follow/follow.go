@@ -20,9 +20,21 @@ var states = map[runs.Phase]plan.RunState{
 	runs.Failed: plan.RunFailed, runs.TimedOut: plan.RunTimedOut, runs.Cancelled: plan.RunCancelled,
 }
 
-// State is where a run stands, as plan.Run sees it.
-func State(run *pipelinev1.PipelineRun) plan.RunState {
-	return states[runs.Outcome(run).Phase]
+// State is where a run stands, as plan.Run sees it, and which pod was taken
+// from it when that is why it failed.
+func (f Finder) State(ctx context.Context, run *pipelinev1.PipelineRun) (state plan.RunState, lost string, err error) {
+	state = states[runs.Outcome(run).Phase]
+	if state != plan.RunFailed {
+		return state, "", nil
+	}
+	taskRuns, err := f.TaskRuns(ctx, run)
+	if err != nil {
+		return state, "", err
+	}
+	if lost = runs.LostPod(run, taskRuns); lost != "" {
+		state = plan.RunInterrupted
+	}
+	return state, lost, nil
 }
 
 // Finder finds recorded runs in one namespace.

@@ -62,8 +62,9 @@ func (r *Reconciler) runFacts(ctx context.Context, i *v1alpha1.ClusterInstance, 
 		facts.StartedAt = status.StartedAt.Time
 	}
 	if run != nil {
-		facts.State = follow.State(run)
-		return facts, nil
+		var err error
+		facts.State, facts.Lost, err = r.finder(i).State(ctx, run)
+		return facts, err
 	}
 	secret, err := r.readHandoff(ctx, i)
 	facts.HandedOff = err == nil && handoffProblem(i, secret) == ""

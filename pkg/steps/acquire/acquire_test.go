@@ -297,7 +297,7 @@ func TestSignalRemovesAWaitingLease(t *testing.T) {
 	b.update(waits(v1alpha1.ReasonAtCapacity, "no slot", 1))
 	b.prints("AtCapacity")
 	b.stop()
-	b.ends(step.ExitInfra, "signal; lease run-"+runUID+" waited for: AtCapacity: no slot")
+	b.ends(step.ExitInterrupted, "signal; lease run-"+runUID+" waited for: AtCapacity: no slot")
 	if b.lease() != nil {
 		t.Error("the lease is still there")
 	}

@@ -265,7 +265,7 @@ func TestADownloadEndsWithItsContext(t *testing.T) {
 	download := b.client().Open(ctx)
 	defer download.Close()
 	_, err := io.ReadAll(download)
-	wants(t, err, step.ExitInfra, "interrupted")
+	wants(t, err, step.ExitInterrupted, "interrupted")
 	if fmt.Sprint(download.Err()) != err.Error() {
 		t.Errorf("%v", download.Err())
 	}

@@ -60,7 +60,7 @@ func (c Command) Execute(ctx context.Context, args []string, progress io.Writer)
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	err := runner.Run(ctx)
+	err := interruption(ctx, runner.Run(ctx))
 	if path := flags.Lookup(failurePath); err != nil && path != nil {
 		explain(path.Value.String(), said.failure(err))
 	}

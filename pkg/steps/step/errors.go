@@ -15,6 +15,9 @@ const (
 	ExitInfra = 11
 	// ExitTimeout is for what took too long.
 	ExitTimeout = 12
+	// ExitInterrupted is for a step that was told to stop: its pod is being
+	// deleted or evicted. Nothing is at fault, and another attempt goes on.
+	ExitInterrupted = 13
 )
 
 // Error is a classified error: it is final, trying again cannot help.
@@ -37,6 +40,11 @@ func InfraError(format string, args ...any) error { return classified(ExitInfra,
 
 // TimeoutError says that something took too long.
 func TimeoutError(format string, args ...any) error { return classified(ExitTimeout, format, args) }
+
+// InterruptedError says that the step was told to stop before it was done.
+func InterruptedError(format string, args ...any) error {
+	return classified(ExitInterrupted, format, args)
+}
 
 func classified(code int, format string, args []any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}

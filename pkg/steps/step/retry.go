@@ -16,6 +16,9 @@ var ErrAgain = errors.New("try again")
 // calm is how long a try must last for the next failure to count as the first.
 const calm = 15 * time.Second
 
+// stopped is what a step says that a signal ended.
+const stopped = "interrupted by a signal"
+
 // Backoff is the pause between tries at an API: from half a second to ten.
 func Backoff() wait.Backoff {
 	return wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 10 * time.Second}
@@ -60,7 +63,17 @@ func Interrupted(ctx context.Context, last error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return TimeoutError("deadline reached%s", after)
 	}
-	return InfraError("interrupted by a signal%s", after)
+	return InterruptedError("%s%s", stopped, after)
+}
+
+// interruption is err as the signal that ended ctx makes it: what else fails
+// then, a request or a connection, fails because of it. A mistake of the user
+// and a deadline that is over stay what they are.
+func interruption(ctx context.Context, err error) error {
+	if !errors.Is(ctx.Err(), context.Canceled) || ExitCode(err) != ExitInfra {
+		return err
+	}
+	return InterruptedError(stopped+": %w", err)
 }
 
 // Pause waits for d; it is false when ctx ended first.

@@ -28,6 +28,7 @@ func TestExitCode(t *testing.T) {
 		"user":         {UserError("x"), ExitUser},
 		"infra":        {InfraError("x"), ExitInfra},
 		"timeout":      {TimeoutError("x"), ExitTimeout},
+		"interrupted":  {InterruptedError("x"), ExitInterrupted},
 		"wrapped":      {errors.Join(errors.New("y"), UserError("x")), ExitUser},
 		"deadline":     {context.DeadlineExceeded, ExitTimeout},
 		"unclassified": {errors.New("x"), ExitInfra},
@@ -35,6 +36,38 @@ func TestExitCode(t *testing.T) {
 		if got := ExitCode(tc.err); got != tc.code {
 			t.Errorf("%s: exit code %d, want %d", name, got, tc.code)
 		}
+	}
+}
+
+func TestASignalIsNobodysFault(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err    error
+		signal bool
+		code   int
+	}{
+		"all is done":                     {nil, true, 0},
+		"a request was cut":               {context.Canceled, true, ExitInterrupted},
+		"a connection was cut":            {errors.New("closed"), true, ExitInterrupted},
+		"it was called the cluster's":     {InfraError("closed"), true, ExitInterrupted},
+		"the user's mistake stays one":    {UserError("x"), true, ExitUser},
+		"a deadline that is over as well": {TimeoutError("x"), true, ExitTimeout},
+		"no signal":                       {InfraError("closed"), false, ExitInfra},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			command := Command{Name: "x", New: func(*flag.FlagSet, io.Writer) Runner {
+				return runner(func(context.Context) error {
+					if tc.signal {
+						stop()
+					}
+					return tc.err
+				})
+			}}
+			if got := command.Main(ctx, nil, io.Discard); got != tc.code {
+				t.Errorf("exit code %d, want %d", got, tc.code)
+			}
+		})
 	}
 }
 
