@@ -48,6 +48,40 @@ func PairLeases(waiting []WaitingLease, available []*v1alpha1.ClusterInstance, c
 	return result
 }
 
+// WithinNamespaceLimit keeps of each namespace as many leases, in the order of
+// the queue, as may hold an instance beside those that do; the rest is over.
+// No limit is 0.
+func WithinNamespaceLimit(limit int32, held map[string]int, waiting []WaitingLease) (within, over []WaitingLease) {
+	if limit == 0 {
+		return waiting, nil
+	}
+	queue := slices.Clone(waiting)
+	slices.SortFunc(queue, compareLeases)
+	taken := map[string]int{}
+	for _, w := range queue {
+		ns := w.Lease.Namespace
+		if held[ns]+taken[ns] >= int(limit) {
+			over = append(over, w)
+			continue
+		}
+		taken[ns]++
+		within = append(within, w)
+	}
+	return within, over
+}
+
+// Holds says whether a lease counts to its namespace's limit: it names an
+// instance and has not given it back.
+func Holds(l *v1alpha1.ClusterLease) bool { return l.Status.InstanceRef != nil && !l.Ended() }
+
+// WaitForNamespace says that others of the lease's namespace must end first. It
+// counts nobody: a text that changed with each lease would be written to each.
+func WaitForNamespace(pool *v1alpha1.ClusterPool, w WaitingLease) Wait {
+	return Wait{Reason: v1alpha1.ReasonNamespaceAtLimit, Priority: w.Priority, Message: fmt.Sprintf(
+		"pool %s/%s serves at most %d leases of namespace %s at a time (spec.lease.maxPerNamespace): waiting for one of them to end",
+		pool.Namespace, pool.Name, pool.Spec.Lease.MaxPerNamespace, w.Lease.Namespace)}
+}
+
 func compareLeases(a, b WaitingLease) int {
 	return cmp.Or(
 		cmp.Compare(b.Priority, a.Priority),

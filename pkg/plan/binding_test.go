@@ -127,6 +127,59 @@ func TestPairLeasesInvariants(t *testing.T) {
 	}
 }
 
+func TestWithinNamespaceLimit(t *testing.T) {
+	queue := []WaitingLease{waits("ci/young", 0, time.Minute), waits("qe/only", 0, 0), waits("ci/old", 0, time.Hour), waits("ci/urgent", 5, 0)}
+	tests := map[string]struct {
+		limit        int32
+		held         map[string]int
+		within, over []string
+	}{
+		"no limit":                            {within: []string{"ci/young", "qe/only", "ci/old", "ci/urgent"}},
+		"the first of each namespace":         {limit: 1, within: []string{"ci/urgent", "qe/only"}, over: []string{"ci/old", "ci/young"}},
+		"beside what is held":                 {limit: 3, held: map[string]int{"ci": 2}, within: []string{"ci/urgent", "qe/only"}, over: []string{"ci/old", "ci/young"}},
+		"nothing for one that holds too many": {limit: 1, held: map[string]int{"ci": 4}, within: []string{"qe/only"}, over: []string{"ci/urgent", "ci/old", "ci/young"}},
+		"all within":                          {limit: 3, within: []string{"ci/urgent", "ci/old", "ci/young", "qe/only"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			within, over := WithinNamespaceLimit(tt.limit, tt.held, queue)
+			if diff := cmp.Diff([2][]string{tt.within, tt.over}, [2][]string{leaseNames(within), leaseNames(over)}); diff != "" {
+				t.Errorf("within and over (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func leaseNames(list []WaitingLease) []string {
+	var names []string
+	for _, w := range list {
+		names = append(names, w.Lease.Namespace+"/"+w.Lease.Name)
+	}
+	return names
+}
+
+func TestHolds(t *testing.T) {
+	tests := map[string]struct {
+		lease *v1alpha1.ClusterLease
+		want  bool
+	}{
+		"a waiting lease":  {lease: newLease()},
+		"a claiming lease": {lease: newLease(names), want: true},
+		"a bound lease":    {lease: newLease(boundFor(time.Minute)), want: true},
+		"a releasing lease": {want: true, lease: newLease(boundFor(time.Minute), func(l *v1alpha1.ClusterLease) {
+			l.MarkReleasing(v1alpha1.ReasonReleased, "")
+		})},
+		"an ended lease": {lease: newLease(boundFor(time.Minute), endedFor(0))},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Holds(tt.lease); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
 func find(list []WaitingLease, lease *v1alpha1.ClusterLease) WaitingLease {
 	for _, w := range list {
 		if w.Lease == lease {

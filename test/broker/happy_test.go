@@ -3,6 +3,7 @@ package broker_test
 import (
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -63,6 +64,35 @@ func TestLeaseFromAnotherNamespace(t *testing.T) {
 	w.changePool(t, func(s *v1alpha1.ClusterPoolSpec) { s.AllowedNamespaces.MatchLabels["team"] = "b" })
 	stranger.bound("job")
 	stranger.deleteLease("job")
+}
+
+// TestNamespaceLimit runs alone: its controllers see all namespaces.
+func TestNamespaceLimit(t *testing.T) {
+	w := newWorld(t, nil)
+	broker.StartSet(t, shared.Config, broker.SetOptions{Guests: w.guests})
+	t.Cleanup(w.giveBack)
+	w.pool(func(s *v1alpha1.ClusterPoolSpec) {
+		s.MaxSize, s.WarmSpares, s.Lease = 3, 0, &v1alpha1.LeasePolicy{MaxPerNamespace: 1}
+		s.AllowedNamespaces = &v1alpha1.NamespaceSelector{}
+	})
+	guest := *w
+	guest.namespace = shared.Namespace(t, nil)
+	guest.leases = shared.Guest.GuestclusterV1alpha1().ClusterLeases(guest.namespace)
+	t.Cleanup(func() { _ = guest.leases.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}) })
+
+	w.lease("first", nil)
+	w.bound("first")
+	w.lease("second", nil)
+	w.reason("second", v1alpha1.ReasonNamespaceAtLimit, "at most 1 leases of namespace "+w.namespace, "spec.lease.maxPerNamespace")
+	guest.lease("theirs", func(s *v1alpha1.ClusterLeaseSpec) { s.PoolRef.Namespace = w.namespace })
+	_, instance := guest.bound("theirs")
+	if _, err := w.instances.Get(t.Context(), poolName+"-2", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("an instance was made for a lease above the limit: %v", err)
+	}
+	w.release("first")
+	w.bound("second")
+	guest.deleteLease("theirs")
+	w.destroyed(instance)
 }
 
 // changePool changes the pool.

@@ -96,9 +96,36 @@ func (r *Reconciler) pass(ctx context.Context, pool *v1alpha1.ClusterPool) error
 	if err != nil {
 		return err
 	}
-	pairing := plan.PairLeases(waiting, available, hash)
-	err = r.commit(ctx, pairing.Pairs)
-	return errors.Join(waitErr, err, r.tellQueue(ctx, pool, pairing.Waiting))
+	within, over, err := r.withinLimit(pool, waiting)
+	if err != nil {
+		return err
+	}
+	pairing := plan.PairLeases(within, available, hash)
+	errs := []error{waitErr, r.commit(ctx, pairing.Pairs), r.tellQueue(ctx, pool, pairing.Waiting)}
+	for _, w := range over {
+		errs = append(errs, r.tell(ctx, w.Lease, plan.WaitForNamespace(pool, w)))
+	}
+	return errors.Join(errs...)
+}
+
+// withinLimit counts from the cache: the limit shares a pool out and guards no
+// invariant, so one lease too many for a moment does no harm.
+func (r *Reconciler) withinLimit(pool *v1alpha1.ClusterPool, waiting []plan.WaitingLease) (within, over []plan.WaitingLease, err error) {
+	if pool.Spec.Lease == nil || pool.Spec.Lease.MaxPerNamespace == 0 {
+		return waiting, nil, nil
+	}
+	leases, err := index.LeasesOfPool(r.Leases, pool.Namespace+"/"+pool.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	held := map[string]int{}
+	for _, l := range leases {
+		if plan.Holds(l) {
+			held[l.Namespace]++
+		}
+	}
+	within, over = plan.WithinNamespaceLimit(pool.Spec.Lease.MaxPerNamespace, held, waiting)
+	return within, over, nil
 }
 
 // waits says whether the binding may write to a lease: the lease reconciler
@@ -266,7 +293,7 @@ func (r *Reconciler) tell(ctx context.Context, cached *v1alpha1.ClusterLease, wa
 // eventType warns of what a person must act on; waiting for capacity is normal.
 func eventType(reason v1alpha1.Reason) string {
 	switch reason {
-	case v1alpha1.ReasonWaitingForCapacity, v1alpha1.ReasonAtCapacity, v1alpha1.ReasonPoolPaused:
+	case v1alpha1.ReasonWaitingForCapacity, v1alpha1.ReasonAtCapacity, v1alpha1.ReasonPoolPaused, v1alpha1.ReasonNamespaceAtLimit:
 		return corev1.EventTypeNormal
 	default:
 		return corev1.EventTypeWarning

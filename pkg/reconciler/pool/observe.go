@@ -117,8 +117,8 @@ func (r *Reconciler) claimed(pool *v1alpha1.ClusterPool) (map[string]bool, error
 
 func (r *Reconciler) mayDemand(pool *v1alpha1.ClusterPool, l *v1alpha1.ClusterLease) bool {
 	switch l.Status.BoundReason() {
-	case v1alpha1.ReasonAccessMissing, v1alpha1.ReasonNamespaceNotAllowed, "":
-		return false // not yet, or not before a person acts
+	case v1alpha1.ReasonAccessMissing, v1alpha1.ReasonNamespaceNotAllowed, v1alpha1.ReasonNamespaceAtLimit, "":
+		return false // not yet, or an instance more would not serve it
 	}
 	if l.Namespace == pool.Namespace {
 		return true

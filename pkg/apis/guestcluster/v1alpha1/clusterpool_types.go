@@ -152,6 +152,12 @@ type LeasePolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	MaxPriority int32 `json:"maxPriority,omitempty"`
+	// MaxPerNamespace is how many instances the leases of one namespace may hold
+	// at a time; no limit when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=500
+	MaxPerNamespace int32 `json:"maxPerNamespace,omitempty"`
 }
 
 // Provisioning says how instances are made.

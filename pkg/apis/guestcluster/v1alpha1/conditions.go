@@ -43,6 +43,7 @@ const (
 	ReasonPoolPaused           Reason = "PoolPaused"
 	ReasonPoolNotProvisioning  Reason = "PoolNotProvisioning"
 	ReasonNamespaceNotAllowed  Reason = "NamespaceNotAllowed"
+	ReasonNamespaceAtLimit     Reason = "NamespaceAtLimit"
 	ReasonAccessMissing        Reason = "AccessMissing"
 	ReasonProvisioningFailing  Reason = "ProvisioningFailing"
 	ReasonClaiming             Reason = "Claiming"
