@@ -7,11 +7,23 @@ import (
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
 )
 
-// EnqueuePoolOfInstance is an event handler that wakes the pool of an instance.
+// EnqueuePoolOfInstance is an event handler that wakes the pool of an instance,
+// and the pool whose slot it takes without belonging to it.
 func EnqueuePoolOfInstance(enqueue func(types.NamespacedName)) func(any) {
 	return func(obj any) {
-		if i, ok := FinalState(obj).(*v1alpha1.ClusterInstance); ok && i.Spec.PoolRef != nil {
-			enqueue(types.NamespacedName{Namespace: i.Namespace, Name: i.Spec.PoolRef.Name})
+		i, ok := FinalState(obj).(*v1alpha1.ClusterInstance)
+		if !ok {
+			return
+		}
+		owner := slotOwner(i)
+		if ref := i.Spec.PoolRef; ref != nil {
+			enqueue(types.NamespacedName{Namespace: i.Namespace, Name: ref.Name})
+			if ref.Name == owner {
+				return
+			}
+		}
+		if owner != "" {
+			enqueue(types.NamespacedName{Namespace: i.Namespace, Name: owner})
 		}
 	}
 }

@@ -4,6 +4,7 @@ package index
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -15,6 +16,7 @@ const (
 	leasesByHolder   = "guestcluster/leases-by-holder"
 	leasesByInstance = "guestcluster/leases-by-instance"
 	instancesByPool  = "guestcluster/instances-by-pool"
+	instancesBySlots = "guestcluster/instances-by-slots"
 )
 
 // Leases adds the lease indexes; call it in every constructor that uses them,
@@ -29,13 +31,34 @@ func Leases(informer cache.SharedIndexInformer) error {
 
 // Instances adds the instance indexes, like Leases.
 func Instances(informer cache.SharedIndexInformer) error {
-	return ensure(informer, cache.Indexers{instancesByPool: func(obj any) ([]string, error) {
+	return ensure(informer, cache.Indexers{
+		instancesByPool: instanceKeys(func(i *v1alpha1.ClusterInstance) string {
+			if i.Spec.PoolRef == nil {
+				return ""
+			}
+			return i.Spec.PoolRef.Name
+		}),
+		instancesBySlots: instanceKeys(slotOwner),
+	})
+}
+
+// slotOwner is the pool whose slot an instance's name takes, if it takes one.
+func slotOwner(i *v1alpha1.ClusterInstance) string {
+	end := strings.LastIndexByte(i.Name, '-')
+	return i.Name[:max(end, 0)]
+}
+
+func instanceKeys(pool func(*v1alpha1.ClusterInstance) string) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
 		i, ok := obj.(*v1alpha1.ClusterInstance)
-		if !ok || i.Spec.PoolRef == nil {
+		if !ok {
 			return nil, nil
 		}
-		return []string{i.Namespace + "/" + i.Spec.PoolRef.Name}, nil
-	}})
+		if name := pool(i); name != "" {
+			return []string{i.Namespace + "/" + name}, nil
+		}
+		return nil, nil
+	}
 }
 
 // LeasesOfPool are the leases that name the pool namespace/name.
@@ -56,6 +79,12 @@ func LeasesOfInstance(indexer cache.Indexer, uid string) ([]*v1alpha1.ClusterLea
 // InstancesOfPool are the instances whose poolRef names the pool namespace/name.
 func InstancesOfPool(indexer cache.Indexer, pool string) ([]*v1alpha1.ClusterInstance, error) {
 	return byIndex[*v1alpha1.ClusterInstance](indexer, instancesByPool, pool)
+}
+
+// InstancesInSlots are the instances whose name may be a slot of the pool
+// namespace/name, whoever owns them.
+func InstancesInSlots(indexer cache.Indexer, pool string) ([]*v1alpha1.ClusterInstance, error) {
+	return byIndex[*v1alpha1.ClusterInstance](indexer, instancesBySlots, pool)
 }
 
 func leaseKeys(key func(*v1alpha1.ClusterLease) string) cache.IndexFunc {

@@ -38,8 +38,7 @@ func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	}
 	r := &Reconciler{
 		Client:     client.Get(ctx),
-		Instances:  instances.Lister(),
-		ByPool:     instances.Informer().GetIndexer(),
+		Instances:  instances.Informer().GetIndexer(),
 		Leases:     leases.Informer().GetIndexer(),
 		Bundles:    bundles.Lister(),
 		Namespaces: namespaces.Lister(),

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"opdev.io/guestcluster/pkg/apis/guestcluster"
 	"opdev.io/guestcluster/pkg/apis/guestcluster/v1alpha1"
@@ -31,9 +30,9 @@ func (r *Reconciler) observe(ctx context.Context, pool *v1alpha1.ClusterPool, ha
 
 // instances are all objects whose name is a slot of the pool, whoever owns them.
 func (r *Reconciler) instances(pool *v1alpha1.ClusterPool, hash string) ([]plan.PoolInstance, error) {
-	all, err := r.Instances.ClusterInstances(pool.Namespace).List(labels.Everything())
+	all, err := index.InstancesInSlots(r.Instances, pool.Namespace+"/"+pool.Name)
 	if err != nil {
-		return nil, fmt.Errorf("list instances: %w", err)
+		return nil, err
 	}
 	var found []plan.PoolInstance
 	for _, i := range all {
@@ -102,7 +101,7 @@ func (r *Reconciler) pending(pool *v1alpha1.ClusterPool) (int, error) {
 }
 
 func (r *Reconciler) claimed(pool *v1alpha1.ClusterPool) (map[string]bool, error) {
-	instances, err := index.InstancesOfPool(r.ByPool, pool.Namespace+"/"+pool.Name)
+	instances, err := index.InstancesOfPool(r.Instances, pool.Namespace+"/"+pool.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -34,8 +34,7 @@ const accessPause = 10 * time.Second
 // Reconciler keeps the supply of pools.
 type Reconciler struct {
 	Client     versioned.Interface
-	Instances  listers.ClusterInstanceLister
-	ByPool     cache.Indexer
+	Instances  cache.Indexer
 	Leases     cache.Indexer
 	Bundles    listers.CRCBundleLister
 	Namespaces corelisters.NamespaceLister
