@@ -84,6 +84,7 @@ type PoolPlan struct {
 //	paused                       | delete nothing but Failed objects after an hour
 //	breaker open, pause not over | create nothing
 //	breaker open, pause over     | one instance at a time
+//	breaker open, new template   | closed
 //	fewer live than wanted       | create in the lowest free slots, at most maxConcurrent provisioning
 //	no free slot, Failed objects | delete as many of them as slots are wanted
 //	more live than wanted, 2 min | delete free ones: beyond maxSize, stale, newest first
@@ -158,7 +159,8 @@ func (p *poolPlanner) withheld(i PoolInstance) bool {
 }
 
 // breaker counts failures in the order of their times, and successes that end
-// a row of them. A failure is counted once: it is newer than lastFailure.
+// a row of them. A failure is counted once: it is newer than lastFailure. A
+// changed template ends the row, and what was made from an older one adds nothing.
 func (p *poolPlanner) breaker() {
 	s := &p.plan.Status
 	last, newestReady := time.Time{}, time.Time{}
@@ -170,15 +172,15 @@ func (p *poolPlanner) breaker() {
 			newestReady = i.ReadyTime
 		}
 	}
-	if newestReady.After(last) {
+	if newestReady.After(last) || p.templateChanged() {
 		s.ConsecutiveFailures = 0
 	}
-	for _, f := range p.newFailures() {
-		if f.Time.Time.After(newestReady) {
+	for _, i := range p.newFailures() {
+		if i.Failure.Time.Time.After(newestReady) && !i.Stale {
 			s.ConsecutiveFailures++
 		}
-		s.LastFailure = f
-		last = f.Time.Time
+		s.LastFailure = i.Failure
+		last = i.Failure.Time.Time
 	}
 	limit := int32(3)
 	if p.Spec.Provisioning != nil && p.Spec.Provisioning.RetryLimit > 0 {
@@ -194,16 +196,33 @@ func (p *poolPlanner) breaker() {
 	p.lookAgain(next.Sub(p.now))
 }
 
+// templateChanged says that what failed last was made from another template,
+// and that nothing has failed since with this one.
+func (p *poolPlanner) templateChanged() bool {
+	last := p.Status.LastFailure
+	changed := false
+	for _, i := range p.Instances {
+		if i.Foreign || i.Failure == nil {
+			continue
+		}
+		if !i.Stale {
+			return false
+		}
+		changed = changed || last != nil && i.UID == last.InstanceUID
+	}
+	return changed
+}
+
 // newFailures are in order of time; several in one second are told apart by UID.
-func (p *poolPlanner) newFailures() []*v1alpha1.FailureStatus {
-	var found []*v1alpha1.FailureStatus
+func (p *poolPlanner) newFailures() []PoolInstance {
+	var found []PoolInstance
 	for _, i := range p.Instances {
 		if i.Foreign || i.Failure == nil || !newerFailure(i.Failure, p.Status.LastFailure) {
 			continue
 		}
-		found = append(found, i.Failure)
+		found = append(found, i)
 	}
-	slices.SortFunc(found, compareFailures)
+	slices.SortFunc(found, func(a, b PoolInstance) int { return compareFailures(a.Failure, b.Failure) })
 	return found
 }
 

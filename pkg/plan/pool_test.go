@@ -335,6 +335,12 @@ func TestPoolLooksAgain(t *testing.T) {
 	}
 }
 
+// lastFailed is a pool whose first instance failed last, as the n-th in a row.
+func lastFailed(f PoolFacts, n int32) PoolFacts {
+	f.Status.ConsecutiveFailures, f.Status.LastFailure = n, f.Instances[0].Failure
+	return f
+}
+
 func TestPoolBreaker(t *testing.T) {
 	type outcome struct {
 		Failures int32
@@ -377,6 +383,18 @@ func TestPoolBreaker(t *testing.T) {
 		"a failure of an object that is being deleted counts": {
 			facts: supply(nil, inSlot(0, failed, deleting)),
 			want:  outcome{Failures: 1, Healthy: v1alpha1.ReasonProvisioningHealthy, Last: "uid-000"}},
+		"a template that changed since the last failure closes the breaker": {
+			facts: lastFailed(supply(nil, inSlot(0, failed, stale)), 7),
+			want:  outcome{Healthy: v1alpha1.ReasonProvisioningHealthy, Last: "uid-000"}},
+		"the same template does not": {
+			facts: lastFailed(supply(nil, inSlot(0, failed)), 7),
+			want:  outcome{Failures: 7, Next: 7 * time.Minute, Healthy: v1alpha1.ReasonBreakerOpen, Last: "uid-000"}},
+		"a failure of the older template adds nothing": {
+			facts: supply(nil, inSlot(0, failedSince(time.Second), stale)).afterFailures(2, time.Minute),
+			want:  outcome{Failures: 2, Healthy: v1alpha1.ReasonProvisioningHealthy, Last: "uid-000"}},
+		"a late failure of the older template does not close the breaker": {
+			facts: lastFailed(supply(nil, inSlot(0, failed, stale), inSlot(1, failedSince(2*time.Minute))), 3),
+			want:  outcome{Failures: 3, Healthy: v1alpha1.ReasonBreakerOpen, Next: -30 * time.Second, Last: "uid-000"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
