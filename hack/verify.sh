@@ -3,6 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The known bugs of hack/mutations.sh must still fit the code.
+for patch in test/faults/mutations/*.patch; do
+  git apply -p0 --check "$patch" || { echo "verify: make $patch anew: its code has changed" >&2; exit 1; }
+done
 before=$(git status --porcelain)
 hack/update-codegen.sh
 go mod tidy
