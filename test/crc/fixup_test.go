@@ -92,7 +92,7 @@ func TestAStepThatIsKilledAgainAndAgainGoesOn(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if exitCode(err) != steps.ExitInfra || !strings.Contains(err.Error(), "interrupted by a signal") {
+		if exitCode(err) != steps.ExitInterrupted || !strings.Contains(err.Error(), "interrupted by a signal") {
 			t.Fatalf("killed after phase %d: %v", n, err)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
 	"opdev.io/guestcluster/pkg/steps/guest"
 	"opdev.io/guestcluster/pkg/steps/guest/fakeguest"
-	"opdev.io/guestcluster/pkg/steps/step"
 )
 
 func (b *bench) identity(key string) string {
@@ -172,7 +171,7 @@ func TestAKilledStepGoesOn(t *testing.T) {
 		t.Run(cut, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			if err := b.until(cut); err != nil && step.ExitCode(err) != step.ExitInfra {
+			if err := b.until(cut); err != nil && !cutShort(err) {
 				t.Fatalf("killed: %v", err)
 			}
 			b.run(0)
