@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +59,56 @@ const (
 	fail = `[get, --no-such-flag]`
 	pass = `[version, --client]`
 )
+
+// leaseIsFreedWhenTheRunEndsWithoutRelease: every way a run can end.
+func leaseIsFreedWhenTheRunEndsWithoutRelease(t *testing.T) {
+	t.Parallel()
+	background := metav1.DeletePropagationBackground
+	for name, tt := range map[string]struct {
+		timeout, step string
+		// end is done once the lease is bound; nil where the run ends by itself.
+		end func(t *testing.T, ns, run string)
+		// reasons that the lease may end with; none when it is deleted with its namespace.
+		reasons []v1alpha1.Reason
+	}{
+		"finished":  {timeout: "10m", step: pass, reasons: []v1alpha1.Reason{v1alpha1.ReasonHolderDone}},
+		"failed":    {timeout: "10m", step: fail, reasons: []v1alpha1.Reason{v1alpha1.ReasonHolderDone}},
+		"timed out": {timeout: "75s", step: hang, reasons: []v1alpha1.Reason{v1alpha1.ReasonHolderDone}},
+		"cancelled": {timeout: "10m", step: hang, reasons: []v1alpha1.Reason{v1alpha1.ReasonHolderDone}, end: func(t *testing.T, ns, run string) {
+			patch := fmt.Sprintf(`{"spec":{"status":%q}}`, pipelinev1.PipelineRunSpecStatusCancelled)
+			if _, err := rig.Tekton.TektonV1().PipelineRuns(ns).Patch(t.Context(), run, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"deleted": {timeout: "10m", step: hang, reasons: []v1alpha1.Reason{v1alpha1.ReasonHolderGone, v1alpha1.ReasonHolderDone}, end: func(t *testing.T, ns, run string) {
+			if err := rig.Tekton.TektonV1().PipelineRuns(ns).Delete(t.Context(), run, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"namespace deleted": {timeout: "10m", step: hang, end: func(t *testing.T, ns, _ string) {
+			if err := rig.Kube.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := ciNamespace(t)
+			if err := rig.ApplyText(t.Context(), ns, holdingRun("holder", tt.timeout, tt.step)); err != nil {
+				t.Fatal(err)
+			}
+			bound := waitLease(t, ns, "a lease that was bound", func(l *v1alpha1.ClusterLease) bool { return l.Status.BoundTime != nil })
+			if tt.end != nil {
+				tt.end(t, ns, "holder")
+			}
+			if tt.reasons != nil {
+				ended := waitLease(t, ns, "a released lease", func(l *v1alpha1.ClusterLease) bool { return l.Status.Phase == v1alpha1.LeaseReleased })
+				checkReason(t, ended, tt.reasons)
+			}
+			waitDestroyed(t, *bound.Status.InstanceRef)
+			waitSecretGone(t, ns, bound.AccessSecretName())
+		})
+	}
+}
 
 func checkReason(t *testing.T, l *v1alpha1.ClusterLease, want []v1alpha1.Reason) {
 	t.Helper()

@@ -35,7 +35,7 @@ func TestLeases(t *testing.T) {
 	t.Run("an unknown pool fails the run at once and leaves no lease", unknownPoolFailsTheRunAtOnceAndLeavesNoLease)
 	t.Run("a pipeline acquires and releases without a pod", pipelineTestsWithoutAPodForAcquire)
 	t.Run("a cancelled run gives its waiting lease up", cancelledRunGivesItsWaitingLeaseUp)
-	t.Run("every way a run ends frees the lease", everyWayARunEnds)
+	t.Run("the lease is freed when the run ends without release", leaseIsFreedWhenTheRunEndsWithoutRelease)
 }
 
 func pipelineTestsOnALeasedCluster(t *testing.T) {

@@ -196,23 +196,16 @@ func waitLeaseFor(t *testing.T, namespace, what string, limit time.Duration, wan
 // waitDestroyed waits until nothing of an instance is left, of any kind.
 func waitDestroyed(t *testing.T, ref v1alpha1.ObjectReference) {
 	t.Helper()
-	waitDestroyedWithin(t, ref, 3*time.Minute)
-}
-
-// waitDestroyedWithin looks at all kinds only once the instance is gone: that
-// takes many requests.
-func waitDestroyedWithin(t *testing.T, ref v1alpha1.ObjectReference, limit time.Duration) {
-	t.Helper()
-	err := rigtest.Wait(t.Context(), "destruction of instance "+ref.Name, limit, func(ctx context.Context) (bool, string, error) {
-		i, err := rig.Guest.GuestclusterV1alpha1().ClusterInstances(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-		if err == nil && i.UID == ref.UID {
-			return false, fmt.Sprintf("the instance itself: %+v", i.Status.Conditions), nil
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return false, "", err
-		}
+	err := rigtest.Wait(t.Context(), "destruction of instance "+ref.Name, 3*time.Minute, func(ctx context.Context) (bool, string, error) {
 		left, err := rig.OwnedBy(ctx, ref.Namespace, ref.UID)
-		return err == nil && len(left) == 0, "left: " + strings.Join(left, ", "), err
+		if err != nil || len(left) > 0 {
+			return false, "left: " + strings.Join(left, ", "), err
+		}
+		i, err := rig.Guest.GuestclusterV1alpha1().ClusterInstances(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || (err == nil && i.UID != ref.UID) {
+			return true, "", nil
+		}
+		return false, "the instance itself", err
 	})
 	if err != nil {
 		t.Fatal(err)
