@@ -235,7 +235,7 @@ func TestGuestThatNeverAnswers(t *testing.T) {
 			return err.Error()
 		}
 		return conditionLacks(pool.Status.Conditions, v1alpha1.ConditionProvisioningHealthy, v1alpha1.ReasonBreakerOpen,
-			[]string{"2 instances in a row failed", "GuestAPIUnreachable", "does not answer"})
+			[]string{"instances in a row failed", "GuestAPIUnreachable", "does not answer"})
 	})
 }
 
