@@ -140,14 +140,8 @@ func (b *bench) killAt(n int) {
 			cancel()
 		}
 	}
-	if err := b.fixer().Run(ctx); err != nil && !cutShort(err) {
+	if err := b.fixer().Run(ctx); err != nil && step.ExitCode(err) != step.ExitInterrupted {
 		b.Fatalf("killed: %v", err)
 	}
 	b.guest.OnCommand = nil
-}
-
-// cutShort: a step whose context ends says that, or what broke by it.
-func cutShort(err error) bool {
-	code := step.ExitCode(err)
-	return code == step.ExitInterrupted || code == step.ExitInfra
 }

@@ -16,6 +16,7 @@ import (
 	"opdev.io/guestcluster/pkg/steps/fakeapi"
 	"opdev.io/guestcluster/pkg/steps/guest"
 	"opdev.io/guestcluster/pkg/steps/guest/fakeguest"
+	"opdev.io/guestcluster/pkg/steps/step"
 )
 
 func (b *bench) identity(key string) string {
@@ -171,7 +172,7 @@ func TestAKilledStepGoesOn(t *testing.T) {
 		t.Run(cut, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			if err := b.until(cut); err != nil && !cutShort(err) {
+			if err := b.until(cut); err != nil && step.ExitCode(err) != step.ExitInterrupted {
 				t.Fatalf("killed: %v", err)
 			}
 			b.run(0)
