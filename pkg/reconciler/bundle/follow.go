@@ -20,7 +20,7 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.CRCBundle) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	facts, err := r.runFacts(ctx, b, run)
+	facts, taskRuns, err := r.runFacts(ctx, b, run)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +34,8 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.CRCBundle) (time.Du
 		b.MarkWaiting(v1alpha1.ReasonBundlePreparing, next.Message)
 		return 0, nil
 	case plan.RunFail:
-		return 0, r.failRun(ctx, b, run, next)
+		r.failRun(b, run, taskRuns, next)
+		return 0, nil
 	}
 	if next.Reason == v1alpha1.ReasonRunRunning {
 		next.Reason = v1alpha1.ReasonBundlePreparing
@@ -43,37 +44,31 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.CRCBundle) (time.Du
 	return next.After, nil
 }
 
-func (r *Reconciler) runFacts(ctx context.Context, b *v1alpha1.CRCBundle, run *pipelinev1.PipelineRun) (plan.RunFacts, error) {
+func (r *Reconciler) runFacts(ctx context.Context, b *v1alpha1.CRCBundle, run *pipelinev1.PipelineRun) (plan.RunFacts, []*pipelinev1.TaskRun, error) {
 	status := b.Status.Run
 	facts := plan.RunFacts{Name: status.Name, Attempt: status.Attempt, Timeout: runs.BundleTimeout, StartedAt: r.clock.Now()}
 	if status.StartedAt != nil {
 		facts.StartedAt = status.StartedAt.Time
 	}
 	if run != nil {
-		var err error
-		facts.State, facts.Lost, err = r.finder().State(ctx, run)
-		return facts, err
+		taskRuns, err := r.finder().Stand(ctx, run, &facts)
+		return facts, taskRuns, err
 	}
 	volume, _, err := r.volume(ctx, b)
 	facts.HandedOff = volume.SealedBy(status.UID)
-	return facts, err
+	return facts, nil, err
 }
 
 func (r *Reconciler) finder() follow.Finder {
 	return follow.Finder{Client: r.tekton, Lister: r.runs, Namespace: guestcluster.BundleNamespace}
 }
 
-func (r *Reconciler) failRun(ctx context.Context, b *v1alpha1.CRCBundle, run *pipelinev1.PipelineRun, next plan.RunPlan) error {
+func (r *Reconciler) failRun(b *v1alpha1.CRCBundle, run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun, next plan.RunPlan) {
 	failure := v1alpha1.FailureStatus{Run: b.Status.Run.Name, Message: next.Message}
 	if run != nil && next.Message == "" {
-		taskRuns, err := r.finder().TaskRuns(ctx, run)
-		if err != nil {
-			return err
-		}
 		failure = runs.BundleFailure(run, taskRuns)
 	}
 	r.fail(b, next.Reason, failure)
-	return nil
 }
 
 func (r *Reconciler) fail(b *v1alpha1.CRCBundle, reason v1alpha1.Reason, failure v1alpha1.FailureStatus) {

@@ -20,23 +20,6 @@ var states = map[runs.Phase]plan.RunState{
 	runs.Failed: plan.RunFailed, runs.TimedOut: plan.RunTimedOut, runs.Cancelled: plan.RunCancelled,
 }
 
-// State is where a run stands, as plan.Run sees it, and which pod was taken
-// from it when that is why it failed.
-func (f Finder) State(ctx context.Context, run *pipelinev1.PipelineRun) (state plan.RunState, lost string, err error) {
-	state = states[runs.Outcome(run).Phase]
-	if state != plan.RunFailed {
-		return state, "", nil
-	}
-	taskRuns, err := f.TaskRuns(ctx, run)
-	if err != nil {
-		return state, "", err
-	}
-	if lost = runs.LostPod(run, taskRuns); lost != "" {
-		state = plan.RunInterrupted
-	}
-	return state, lost, nil
-}
-
 // Finder finds recorded runs in one namespace.
 type Finder struct {
 	Client    tekton.Interface
@@ -67,8 +50,25 @@ func (f Finder) Live(ctx context.Context, want *v1alpha1.RunStatus) (*pipelinev1
 	return run, nil
 }
 
-// TaskRuns reads those of the run's TaskRuns that still exist.
-func (f Finder) TaskRuns(ctx context.Context, run *pipelinev1.PipelineRun) ([]*pipelinev1.TaskRun, error) {
+// Stand adds to the facts where a run stands, and which pod was taken from it
+// when that is why it failed. The TaskRuns of a failed one are for its diagnosis.
+func (f Finder) Stand(ctx context.Context, run *pipelinev1.PipelineRun, facts *plan.RunFacts) ([]*pipelinev1.TaskRun, error) {
+	facts.State = states[runs.Outcome(run).Phase]
+	if facts.State != plan.RunFailed && facts.State != plan.RunTimedOut {
+		return nil, nil
+	}
+	taskRuns, err := f.taskRuns(ctx, run)
+	if err != nil || facts.State == plan.RunTimedOut {
+		return taskRuns, err
+	}
+	if facts.Lost = runs.LostPod(run, taskRuns); facts.Lost != "" {
+		facts.State = plan.RunInterrupted
+	}
+	return taskRuns, nil
+}
+
+// taskRuns reads those of the run's TaskRuns that still exist.
+func (f Finder) taskRuns(ctx context.Context, run *pipelinev1.PipelineRun) ([]*pipelinev1.TaskRun, error) {
 	var list []*pipelinev1.TaskRun
 	for _, name := range runs.Outcome(run).TaskRuns {
 		taskRun, err := f.Client.TektonV1().TaskRuns(run.Namespace).Get(ctx, name, metav1.GetOptions{})

@@ -35,7 +35,7 @@ func (r *Reconciler) follow(ctx context.Context, i *v1alpha1.ClusterInstance) (t
 	if err != nil {
 		return 0, err
 	}
-	facts, err := r.runFacts(ctx, i, run)
+	facts, taskRuns, err := r.runFacts(ctx, i, run)
 	if err != nil {
 		return 0, err
 	}
@@ -49,48 +49,41 @@ func (r *Reconciler) follow(ctx context.Context, i *v1alpha1.ClusterInstance) (t
 		i.MarkProvisioning(next.Reason, next.Message)
 		return 0, nil
 	case plan.RunFail:
-		return 0, r.failRun(ctx, i, run, next)
+		r.failRun(i, run, taskRuns, next)
+		return 0, nil
 	}
 	i.MarkProvisioning(next.Reason, next.Message)
 	return next.After, r.repairSometimes(ctx, i)
 }
 
-func (r *Reconciler) runFacts(ctx context.Context, i *v1alpha1.ClusterInstance, run *pipelinev1.PipelineRun) (plan.RunFacts, error) {
+func (r *Reconciler) runFacts(ctx context.Context, i *v1alpha1.ClusterInstance, run *pipelinev1.PipelineRun) (plan.RunFacts, []*pipelinev1.TaskRun, error) {
 	status := i.Status.Run
 	facts := plan.RunFacts{Name: status.Name, Attempt: status.Attempt, Timeout: runs.Timeout(i.Spec.Provisioning), StartedAt: r.clock.Now()}
 	if status.StartedAt != nil {
 		facts.StartedAt = status.StartedAt.Time
 	}
 	if run != nil {
-		var err error
-		facts.State, facts.Lost, err = r.finder(i).State(ctx, run)
-		return facts, err
+		taskRuns, err := r.finder(i).Stand(ctx, run, &facts)
+		return facts, taskRuns, err
 	}
 	secret, err := r.readHandoff(ctx, i)
 	facts.HandedOff = err == nil && handoffProblem(i, secret) == ""
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
-	return facts, err
+	return facts, nil, err
 }
 
 func (r *Reconciler) finder(i *v1alpha1.ClusterInstance) follow.Finder {
 	return follow.Finder{Client: r.tekton, Lister: r.runs.PipelineRuns(i.Namespace), Namespace: i.Namespace}
 }
 
-func (r *Reconciler) failRun(ctx context.Context, i *v1alpha1.ClusterInstance, run *pipelinev1.PipelineRun, next plan.RunPlan) error {
-	failure := v1alpha1.FailureStatus{Run: i.Status.Run.Name}
+func (r *Reconciler) failRun(i *v1alpha1.ClusterInstance, run *pipelinev1.PipelineRun, taskRuns []*pipelinev1.TaskRun, next plan.RunPlan) {
+	failure := v1alpha1.FailureStatus{Run: i.Status.Run.Name, Message: next.Message}
 	if run != nil && next.Message == "" {
-		taskRuns, err := r.finder(i).TaskRuns(ctx, run)
-		if err != nil {
-			return err
-		}
 		failure = runs.Failure(run, taskRuns)
-	} else {
-		failure.Message = next.Message
 	}
 	r.markFailed(i, next.Reason, failure)
-	return nil
 }
 
 func (r *Reconciler) markFailed(i *v1alpha1.ClusterInstance, reason v1alpha1.Reason, failure v1alpha1.FailureStatus) {
